@@ -1,0 +1,56 @@
+# Two commands for users (`make demo`, `make test`), one for contributors (`make check`).
+# Every target sets up what it needs from a pinned lock file; nothing is installed outside this folder.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+# One thread per process: the arrays here are small, and more threads cost more than they give.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: help demo test check format lint types docs serve-docs benchmarks lock clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(BIN)/.ready: requirements/dev.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "polychromic needs Python 3.11 or newer; none was found. Install one, or say which: make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(BIN)/.ready  ## a guided tour: the theory lab, with its figures
+	$(BIN)/polychromic theory --out demo
+
+test: $(BIN)/.ready  ## the test suite
+	$(BIN)/pytest
+
+check: format lint types test docs  ## what CI checks: format, lint, types, tests (with the import rule), docs
+
+format: $(BIN)/.ready
+	$(BIN)/ruff format --check .
+
+lint: $(BIN)/.ready
+	$(BIN)/ruff check .
+
+types: $(BIN)/.ready
+	$(BIN)/mypy
+
+docs: $(BIN)/.ready  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+serve-docs: $(BIN)/.ready  ## the documentation at http://127.0.0.1:8000
+	$(BIN)/mkdocs serve
+
+benchmarks: $(BIN)/.ready  ## the measurements behind the speed claims of the core
+	$(BIN)/python -m benchmarks.closed_form
+
+lock:  ## renew the pinned versions (needs uv)
+	uv pip compile --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate \
+		--group dev pyproject.toml --output-file requirements/dev.lock --upgrade
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

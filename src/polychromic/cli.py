@@ -1,0 +1,67 @@
+"""The `polychromic` command: one line per subcommand, each loaded only when it is called."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+from polychromic import __version__
+from polychromic.errors import UserError
+
+# name -> (module:function that tyro turns into a parser, what the overview says of it)
+COMMANDS = {
+    "theory": ("polychromic.theory.lab:theory", "check the paper's claims by exact enumeration"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; a user's mistake ends in one line on stderr and exit code 2."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help"):
+        print(overview())
+        return 0
+    if args[0] == "--version":
+        print(f"polychromic {__version__}")
+        return 0
+    name, *rest = args
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(COMMANDS)}."
+        print(f"polychromic: no command '{name}'; {hint}", file=sys.stderr)
+        return 2
+    try:
+        # tyro is imported here so that `polychromic --help` answers at once.
+        import tyro
+
+        module, function = COMMANDS[name][0].split(":")
+        command = getattr(importlib.import_module(module), function)
+        return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
+    except UserError as error:
+        print(f"polychromic {name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"polychromic {name}: interrupted", file=sys.stderr)
+        return 130
+
+
+def overview() -> str:
+    """The text of `polychromic --help`."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {about}" for name, (_, about) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: polychromic COMMAND [options]",
+            "",
+            "Set reinforcement learning: fine-tune a pretrained policy with RL without collapsing it.",
+            "",
+            *lines,
+            "",
+            "`polychromic COMMAND --help` explains every option of a command.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
