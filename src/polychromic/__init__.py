@@ -1,3 +1,81 @@
-"""Set reinforcement learning: fine-tune a pretrained policy with RL without collapsing it."""
+"""Set reinforcement learning: fine-tune a pretrained policy with RL without collapsing it.
+
+The core (sets, diversity, objectives, credit, returns, metrics) is NumPy and is imported at once; everything heavier
+is imported when its name is first used.
+"""
+
+import importlib
+from typing import Any
+
+from polychromic.core.credit import leave_one_out_advantages, set_advantages
+from polychromic.core.diversity import (
+    distinct_fraction,
+    kernel_from_embeddings,
+    mean_pairwise_distance,
+    vendi_diversity,
+)
+from polychromic.core.metrics import (
+    bootstrap_interval,
+    coverage,
+    distinct_at_k,
+    interquartile_mean,
+    pass_at_k,
+)
+from polychromic.core.objectives import (
+    ConditionFigures,
+    PolychromicConditionWarning,
+    ProductObjective,
+    best_of,
+    mean_return,
+    polychromic_objective,
+    product_objective,
+    score_sets,
+)
+from polychromic.core.polychromic import polychromic_advantages
+from polychromic.core.returns import discounted_return, gae
+from polychromic.core.sets import all_sets, disjoint_sets, random_sets
+from polychromic.errors import UserError
 
 __version__ = "0.1.0"
+
+# Public names whose modules need more than NumPy: name -> module.
+_LAZY: dict[str, str] = {}
+
+__all__ = [
+    "ConditionFigures",
+    "PolychromicConditionWarning",
+    "ProductObjective",
+    "UserError",
+    "all_sets",
+    "best_of",
+    "bootstrap_interval",
+    "coverage",
+    "discounted_return",
+    "disjoint_sets",
+    "distinct_at_k",
+    "distinct_fraction",
+    "gae",
+    "interquartile_mean",
+    "kernel_from_embeddings",
+    "leave_one_out_advantages",
+    "mean_pairwise_distance",
+    "mean_return",
+    "pass_at_k",
+    "polychromic_advantages",
+    "polychromic_objective",
+    "product_objective",
+    "random_sets",
+    "score_sets",
+    "set_advantages",
+    "vendi_diversity",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'polychromic' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LAZY, "__version__"])

@@ -1,0 +1,102 @@
+"""How different are the members of a set? Numbers in [0, 1], from labels [..., n] or from a kernel [..., n, n].
+
+A diversity is any callable on labels or on a kernel; these three are ready to use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from polychromic.core.checks import Floats, float_array, label_array, square_kernel
+from polychromic.errors import UserError
+
+
+def distinct_fraction(labels: Any, *, homogeneous_zero: bool = True) -> Floats:
+    """d(s, τ_{1:n}): the share of semantically distinct trajectories in a set (paper, section 4).
+
+        d = |{labels}| / n,   and d = 0 if all labels are alike
+
+    Args:
+        labels: [..., n]; equal labels mark trajectories that count as the same (the same set of rooms, say).
+        homogeneous_zero: the paper's rule for a set whose members are all alike. Without it such a set has
+            d = 1/n, as in Poly-EPO, the authors' follow-up for language models.
+
+    Returns:
+        [...], each in {0, 2/n, …, 1} (or {1/n, …, 1} without the rule).
+    """
+    array = np.asarray(labels)
+    if array.ndim < 1 or array.shape[-1] < 1:
+        raise UserError(f"labels has shape {array.shape}; it must be [..., set_size] with at least one member")
+    ordered = np.sort(label_array(labels, array.shape), axis=-1)
+    distinct = 1 + (ordered[..., 1:] != ordered[..., :-1]).sum(axis=-1)
+    fraction = distinct / array.shape[-1]
+    return np.asarray(np.where(distinct == 1, 0.0, fraction) if homogeneous_zero else fraction, np.float64)
+
+
+def vendi_diversity(kernel: ArrayLike, *, order: float = 1.0) -> Floats:
+    """The Vendi score of a set, mapped to [0, 1].
+
+        V_q = exp(H_q(eigenvalues of K / n)) ∈ [1, n],   d = (V_q − 1) / (n − 1)
+
+    with H_q the Rényi entropy of order q (Shannon's at q = 1): an effective number of different members.
+
+    Args:
+        kernel: [..., n, n] similarities, symmetric and positive semi-definite, with ones on the diagonal.
+        order: q > 0; larger values look only at the most common members.
+
+    Returns:
+        [...], 0 when all members are alike and 1 when all are orthogonal. A set of one has diversity 0.
+    """
+    array = square_kernel("kernel", kernel)
+    if not order > 0:
+        raise UserError(f"order is {order}; the Vendi score needs an order above 0")
+    size = array.shape[-1]
+    if size == 1:
+        return np.zeros(array.shape[:-2])
+    eigenvalues = np.linalg.eigvalsh(array / size)
+    if eigenvalues.min() < -1e-6:
+        raise UserError(f"kernel has the eigenvalue {eigenvalues.min() * size:.6g}; it must be positive semi-definite")
+    weights = np.clip(eigenvalues, 0.0, None)
+    weights /= weights.sum(axis=-1, keepdims=True)
+    if order == 1:
+        entropy = -np.where(weights > 0, weights * np.log(np.where(weights > 0, weights, 1.0)), 0.0).sum(axis=-1)
+    elif np.isinf(order):
+        entropy = -np.log(weights.max(axis=-1))
+    else:
+        entropy = np.log((weights**order).sum(axis=-1)) / (1.0 - order)
+    return np.asarray(np.clip((np.exp(entropy) - 1.0) / (size - 1), 0.0, 1.0))
+
+
+def mean_pairwise_distance(kernel: ArrayLike) -> Floats:
+    """The mean of 1 − k(i, j) over the n(n − 1)/2 pairs of a set.
+
+    Args:
+        kernel: [..., n, n] similarities in [0, 1], symmetric, with ones on the diagonal.
+
+    Returns:
+        [...] in [0, 1]. A set of one has diversity 0.
+    """
+    array = square_kernel("kernel", kernel)
+    if array.min() < -1e-9 or array.max() > 1 + 1e-9:
+        raise UserError(f"kernel spans [{array.min():.6g}, {array.max():.6g}]; similarities must lie in [0, 1]")
+    size = array.shape[-1]
+    if size == 1:
+        return np.zeros(array.shape[:-2])
+    off_diagonal = array.sum(axis=(-2, -1)) - size
+    return np.asarray(np.clip(1.0 - off_diagonal / (size * (size - 1)), 0.0, 1.0))
+
+
+def kernel_from_embeddings(embeddings: ArrayLike) -> Floats:
+    """Cosine similarities of embeddings [..., N, features], as a kernel [..., N, N] for the functions above."""
+    array = float_array("embeddings", embeddings, ndim_at_least=2)
+    length = np.linalg.norm(array, axis=-1, keepdims=True)
+    if (length == 0).any():
+        raise UserError("embeddings holds a row of zeros, which has no direction; cosine similarity needs one")
+    unit = array / length
+    kernel = unit @ np.swapaxes(unit, -1, -2)
+    diagonal = np.arange(kernel.shape[-1])
+    kernel[..., diagonal, diagonal] = 1.0
+    return np.asarray(kernel)
