@@ -128,9 +128,11 @@ def _plain_array(labels: Any) -> NDArray[Any] | None:
         array = np.asarray(labels)
     except (TypeError, ValueError, RuntimeError):
         return None
-    # NumPy turns [1, "1"] into two equal strings and large integers into equal floats.
-    safe_kinds = "biu" if isinstance(labels, list | tuple) else "biufUS"
-    return array if array.dtype.kind in safe_kinds else None
+    if array.dtype.kind in ("biuf" if isinstance(labels, list | tuple) else "biufUS"):
+        # From a list NumPy turns [1, "1"] into two equal strings, and integers beyond 2⁵³ into equal floats.
+        merged = isinstance(labels, list | tuple) and array.dtype.kind == "f" and np.abs(array).max(initial=0) >= 2**53
+        return None if merged else array
+    return None
 
 
 def _walk(labels: Any, shape: tuple[int, ...], name: str) -> list[Any]:

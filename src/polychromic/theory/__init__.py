@@ -1,0 +1,1 @@
+"""Does the theory hold? The paper's claims, checked by exact enumeration on softmax bandits and small trees."""
