@@ -2,19 +2,35 @@ r"""The average over all C(N, n) sets of a group, without enumerating one.
 
 The polychromic score of a set g is a product of a sum of returns and a count of distinct labels,
 
-    f(g) = (1/n) Σ_{j∈g} R_j · (1/n) Σ_b 1{g holds label b},
+    n² f(g) = Σ_{j∈g} R_j · Σ_b 1{g holds label b},
 
-so its average over the sets that hold rollout i is a sum over pairs (rollout j, label b) of
+so its average over the sets that hold rollout i (label a) is a sum over pairs (rollout j, label b) of
 
-    P(j ∈ g and b ∈ labels(g) | i ∈ g),
+    R_j · P(j ∈ g and b ∈ labels(g) | i ∈ g),
 
-a hypergeometric probability that depends on b only through m_b, the number of rollouts with that label. Summed up,
-the cost of a group is O(N) after its labels are counted.
+a hypergeometric probability that depends on b only through m_b, the number of rollouts with that label. With
+
+    one(m), two(m) = chance that a label with m rollouts is among the other draws, given one or two fixed rollouts
+    c = (n − 1)/(N − 1) = P(j ∈ g | i ∈ g),   S = Σ_j R_j,   S_a = Σ_{j with label a} R_j
+
+it splits into j = i (a is sure), j ≠ i with label a (a is sure) and j with another label b (a and b are sure):
+
+      R_i (1 + Σ_{b≠a} one_b)
+    + c (S_a − R_i) (1 + Σ_{b≠a} two_b)
+    + c Σ_{b≠a} S_b (2 + Σ_{d≠a,b} two_d)
+
+and the rule d = 0 for sets that hold only label a takes off, with h(m) = C(m − 1, n − 1)/C(N − 1, n − 1),
+
+      h_a (R_i + (n − 1)/(m_a − 1) (S_a − R_i)).
+
+Sorted by R_i, S_a and what a group shares, every coefficient is a function of m_a alone: a table per (N, n). The cost
+of a group is O(N) after its labels are sorted. `tests/core/test_polychromic.py` holds it against enumeration.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,70 +43,74 @@ def mean_score_of_sets_with(returns: Floats, labels: NDArray[Any], set_size: int
 
     Its mean over i is the average score of all sets, because every rollout is in equally many of them.
     """
-    groups, num_rollouts = returns.shape[:-1], returns.shape[-1]
+    num_rollouts = returns.shape[-1]
     reward = returns.reshape(-1, num_rollouts)
-    label, group_of_label = _labels_within_groups(labels.reshape(-1, num_rollouts))
-    count = np.bincount(label.ravel())  # m_b
-    label_reward = _sums(label.ravel(), reward.ravel(), len(count))  # s_b = Σ_{j with label b} R_j
-
-    # Chance that a label with m rollouts outside the fixed ones is among the other draws, for one fixed rollout (i)
-    # and for two (i and j).
-    present_given_one = (1.0 - _chance_of_missing(num_rollouts - 1, set_size - 1))[count]
-    present_given_two = (1.0 - _chance_of_missing(num_rollouts - 2, set_size - 2))[count]
-
-    def per_group(per_label: Floats) -> Floats:
-        """Σ_b per group, as a column."""
-        return _sums(group_of_label, per_label, len(reward))[:, None]
-
-    own_two = present_given_two[label]
-    same_reward = label_reward[label]
-    total_reward = reward.sum(axis=-1, keepdims=True)
-    # Labels in the set, given that it holds i: i's own, and each other label with its chance.
-    labels_with_i = 1.0 + per_group(present_given_one) - present_given_one[label]
-    # The same given i and j: one label is sure if j shares i's, two if it does not.
-    other_labels = per_group(present_given_two) - own_two
-    labels_with_same = 1.0 + other_labels
-    reward_with_others = (total_reward - same_reward) * (2.0 + other_labels) - (
-        per_group(label_reward * present_given_two) - same_reward * own_two
+    slot = _label_slots(labels.reshape(-1, num_rollouts))
+    same_count = np.bincount(slot)[slot].reshape(reward.shape)  # m_a of each rollout's label a
+    same_reward = np.bincount(slot, weights=reward.ravel())[slot].reshape(reward.shape)  # S_a
+    tables = _tables(num_rollouts, set_size, homogeneous_zero)
+    own, shared, one_per_rollout, two_per_rollout, two = tables.by_count[:, same_count]
+    total = _total(reward)
+    # Σ_b x_b is the sum over rollouts of x_b / m_b, so that nothing but arrays [groups, N] is needed.
+    score = (
+        reward * (own + _total(one_per_rollout))
+        + tables.chance_of_other
+        * ((total - reward) * (1.0 - two + _total(two_per_rollout)) + total - _total(reward * two))
+        - same_reward * shared
     )
-    chance_of_j = (set_size - 1) / max(num_rollouts - 1, 1)
-    score = reward * labels_with_i + chance_of_j * ((same_reward - reward) * labels_with_same + reward_with_others)
+    return np.asarray(score / set_size**2).reshape(returns.shape)
+
+
+class _Tables(NamedTuple):
+    by_count: Floats  # [5, N + 1], a row per coefficient, indexed by m
+    chance_of_other: float  # c
+
+
+@lru_cache(maxsize=256)
+def _tables(num_rollouts: int, set_size: int, homogeneous_zero: bool) -> _Tables:
+    """The coefficients by m = 0 … N: of R_i, of S_a, one(m)/m, two(m)/m and two(m)."""
+    count = np.arange(num_rollouts + 1)
+    one = 1.0 - _chance_of_missing(num_rollouts - 1, set_size - 1)[count]
+    two = 1.0 - _chance_of_missing(num_rollouts - 2, set_size - 2)[count]
+    chance_of_other = (set_size - 1) / max(num_rollouts - 1, 1)
+    own, shared = 1.0 - one, chance_of_other * (1.0 - two)
     if homogeneous_zero:
-        score -= _homogeneous_part(reward, same_reward, count[label], set_size)
-    return np.asarray(score / set_size**2).reshape(*groups, num_rollouts)
-
-
-def _homogeneous_part(reward: Floats, same_reward: Floats, same_count: Ints, set_size: int) -> Floats:
-    """E[Σ_{j∈g} R_j · 1{all labels of g alike} | i ∈ g]: what the d = 0 rule takes off."""
-    num_rollouts = reward.shape[-1]
-    # C(m − 1, n − 1) / C(N − 1, n − 1): all other members come from the m − 1 rollouts with i's label.
-    chance = _chance_of_missing(num_rollouts - 1, set_size - 1)[num_rollouts - same_count]
-    share = (set_size - 1) / np.maximum(same_count - 1, 1)
-    return np.asarray(chance * (reward + share * (same_reward - reward)))
+        # All other members come from the m − 1 rollouts with i's label: the draws miss the N − m with another.
+        alike = _chance_of_missing(num_rollouts - 1, set_size - 1)[num_rollouts - count]
+        others_alike = alike * (set_size - 1) / np.maximum(count - 1, 1)
+        own, shared = own - alike + others_alike, shared + others_alike
+    rollouts = np.maximum(count, 1)
+    by_count = np.stack([own, shared, one / rollouts, two / rollouts, two])
+    by_count.flags.writeable = False  # it is shared by all later calls
+    return _Tables(by_count, chance_of_other)
 
 
 def _chance_of_missing(pool: int, draws: int) -> Floats:
-    """C(pool − m, draws) / C(pool, draws), m = 0 … pool + 2: the chance that `draws` of `pool` miss m marked ones.
+    """C(pool − m, draws) / C(pool, draws), m = 0, 1, …: the chance that `draws` of `pool` miss m marked ones.
 
-    A running product of ratios: no binomial coefficient is ever formed, so nothing can overflow. The last entries
-    (more marked ones than fit beside the draws) are 0.
+    A running product of ratios: no binomial coefficient is ever formed, so nothing can overflow. The table goes on to
+    m = pool + 2, beyond what fits, so that any count can index it; those entries are 0.
     """
-    if draws <= 0:
-        # Nothing is drawn, so nothing marked can be hit.
-        return np.ones(max(pool, 0) + 3)
-    marked = np.arange(pool + 2)
-    ratios = (pool - marked - draws) / np.maximum(pool - marked, 1)
-    return np.concatenate([[1.0], np.cumprod(np.clip(ratios, 0.0, None))])
+    table = np.ones(max(pool, 0) + 3)
+    if draws > 0:  # where nothing is drawn, nothing marked can be hit
+        marked = np.arange(pool + 2)
+        table[1:] = np.cumprod(np.clip((pool - marked - draws) / np.maximum(pool - marked, 1), 0.0, None))
+    return table
 
 
-def _sums(slots: Ints, values: Floats, num_slots: int) -> Floats:
-    return np.asarray(np.bincount(slots, weights=values, minlength=num_slots), np.float64)
+def _label_slots(labels: NDArray[Any]) -> Ints:
+    """A number per (group, label) pair, 0, 1, 2, …: labels [groups, N] → [groups · N]."""
+    num_rollouts = labels.shape[-1]
+    order = (labels.argsort(axis=-1) + np.arange(0, labels.size, num_rollouts)[:, None]).ravel()
+    ordered = labels.ravel()[order]
+    starts = np.empty(labels.size, dtype=np.int64)
+    starts[1:] = ordered[1:] != ordered[:-1]
+    starts[::num_rollouts] = 1  # the same label in the next group is another pair
+    slots = np.empty_like(starts)
+    slots[order] = starts.cumsum() - 1
+    return slots
 
 
-def _labels_within_groups(labels: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Consecutive codes for (group, label) pairs, [groups, N], and the group that each code belongs to."""
-    codes = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
-    num_labels = int(codes.max()) + 1
-    pairs = codes + np.arange(len(labels))[:, None] * num_labels
-    found, within = np.unique(pairs, return_inverse=True)
-    return within.reshape(labels.shape), found // num_labels
+def _total(values: Floats) -> Floats:
+    """Σ over a group, as a column."""
+    return np.asarray(np.add.reduce(values, axis=-1, keepdims=True))

@@ -69,13 +69,13 @@ def polychromic_advantages(
             raise UserError("credit is 'last' with num_sets='all'; the last of all sets means nothing: give a number")
     else:
         whole_number("num_sets", num_sets, at_least=1)
-    generator = np.random.default_rng(rng)
+    generator = None if num_sets == "all" else np.random.default_rng(rng)
 
     def of_groups(group_returns: Floats, group_labels: Any) -> Floats:
         size = set_size_of(set_size, group_returns.shape[-1])
         if isinstance(num_sets, str):
             score = mean_score_of_sets_with(group_returns, group_labels, size, homogeneous_zero)
-            return np.asarray(score - score.mean(axis=-1, keepdims=True))
+            return np.asarray(score - score.sum(axis=-1, keepdims=True) / score.shape[-1])
         sets = random_sets(group_returns.shape[-1], size, num_sets, groups=group_returns.shape[:-1], rng=generator)
         scores = score_sets(
             sets,

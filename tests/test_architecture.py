@@ -1,0 +1,56 @@
+"""The import rule, and what `import polychromic` may cost."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import polychromic
+
+PACKAGE = Path(polychromic.__file__).parent
+
+# Which rooms of the package a room may import from, besides itself. The arrows point one way only.
+ALLOWED = {
+    "errors": set(),
+    "core": {"errors"},
+    "theory": {"core", "errors"},
+    "envs": {"core", "errors"},
+    "policies": {"core", "errors"},
+    "integrations": {"core", "errors"},
+    "cli": {"errors"},
+}
+HEAVY = ("jax", "numba", "minigrid", "gymnasium", "torch", "matplotlib", "scipy.stats", "optax", "tyro", "rich")
+
+
+def imported_rooms(path):
+    """Rooms of this package that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "polychromic":
+            inside = node.module.split(".")[1:]
+            yield from [inside[0]] if inside else [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("polychromic."))
+
+
+def test_arrows_point_one_way():
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        assert room in ALLOWED, f"{room} has no line in the import rule"
+        rooms = set(imported_rooms(path)) - {room, "__version__"}
+        wrong += [f"{path.relative_to(PACKAGE)} imports {other}" for other in rooms - ALLOWED[room]]
+    assert not wrong
+
+
+def test_importing_the_core_loads_nothing_heavy():
+    code = f"import polychromic, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_every_public_name_can_be_imported_and_explains_itself():
+    for name in [*polychromic.__all__, *polychromic._LAZY]:
+        assert getattr(polychromic, name).__doc__, name
+        assert name in dir(polychromic)
