@@ -40,7 +40,7 @@ types: $(BIN)/.ready
 	$(BIN)/mypy
 
 docs: $(BIN)/.ready  ## build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 serve-docs: $(BIN)/.ready  ## the documentation at http://127.0.0.1:8000
 	$(BIN)/mkdocs serve

@@ -117,8 +117,8 @@ def main() -> None:
                 **{f"{name}_ms": value * 1e3 for name, value in seconds.items()},
             }
         )
-    table = Table(title="Exact polychromic advantages over all subsets")
-    for column in ("groups", "N", "n", "subsets a group", "closed form", "itertools", "ratio", "tuned", "ratio"):
+    table = Table(title="Exact polychromic advantages over all subsets", padding=(0, 0))
+    for column in ("groups", "N", "n", "subsets", "closed form", "itertools", "ratio", "tuned", "ratio"):
         table.add_column(column, justify="right")
     for row in rows:
         cells = [str(row["groups"]), str(row["num_rollouts"]), str(row["set_size"]), f"{row['subsets_per_group']:.3g}"]

@@ -1,0 +1,41 @@
+"""The code in the documentation runs, and prints what the documentation says it prints."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def python_blocks(page):
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(p)], ids=lambda p: p.name)
+def test_python_blocks_run_one_after_another(page):
+    names: dict[str, object] = {}
+    for block in python_blocks(page):
+        exec(compile(block, page.name, "exec"), names)
+
+
+def test_the_advantages_in_the_readme_are_what_its_code_gives():
+    names: dict[str, object] = {}
+    (block,) = python_blocks(ROOT / "README.md")
+    code, call = (
+        block[: block.index("poly.polychromic_advantages")],
+        block[block.index("poly.polychromic_advantages") :],
+    )
+    exec(compile(code, "README.md", "exec"), names)
+    expression, comment = call.split("# ")
+    shown = [float(number) for number in re.findall(r"-?\d\.\d+", comment)]
+    np.testing.assert_allclose(eval(expression.strip(), names), shown, atol=5e-4)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_to_files_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
