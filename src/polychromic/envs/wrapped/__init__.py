@@ -1,0 +1,1 @@
+"""How other people's Gymnasium environments become rows of a forkable world."""

@@ -1,0 +1,122 @@
+"""Where an environment keeps its randomness, and how to give it new randomness.
+
+The object graph of an environment is walked through attributes, lists, tuples and dicts. What it holds
+by other means (a module's variable, a C++ library) is out of reach; the fork check says so.
+"""
+
+from __future__ import annotations
+
+import random
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+Path = tuple[str | int, ...]
+Key = tuple[int, ...]
+
+_ATOMS = (str, bytes, int, float, complex, bool, type(None), np.generic, np.dtype)
+_OPAQUE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+# A graph larger than this is data, not state; walking it would cost more than the copy it helps to judge.
+MAX_OBJECTS = 200_000
+
+
+def walk(root: Any) -> Iterator[tuple[Path, Any]]:
+    """Every object reachable from `root` once, with the first way to it; breadth first."""
+    queue: list[tuple[Path, Any]] = [((), root)]
+    seen = {id(root)}
+    position = 0
+    while position < len(queue) and position < MAX_OBJECTS:
+        path, value = queue[position]
+        position += 1
+        yield path, value
+        for step, inner in _inside(value):
+            if isinstance(inner, _ATOMS):
+                yield (*path, step), inner
+            elif not isinstance(inner, _OPAQUE) and id(inner) not in seen:
+                seen.add(id(inner))
+                queue.append(((*path, step), inner))
+
+
+def _inside(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, GENERATORS) or isinstance(value, np.ndarray):
+        return
+    if isinstance(value, dict):
+        yield from ((key if isinstance(key, str | int) else repr(key), inner) for key, inner in value.items())
+    elif isinstance(value, list | tuple):
+        yield from enumerate(value)
+    else:
+        yield from getattr(value, "__dict__", {}).items()
+        for kind in type(value).__mro__:
+            slots = getattr(kind, "__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if hasattr(value, name) and name not in ("__dict__", "__weakref__"):
+                    yield name, getattr(value, name)
+
+
+def generator_paths(env: Any) -> tuple[Path, ...]:
+    """The ways to every random generator that the environment object holds."""
+    return tuple(path for path, value in walk(env) if isinstance(value, GENERATORS))
+
+
+def at(root: Any, path: Path) -> Any:
+    """What lies at the end of `path`, or None where the way has gone."""
+    value = root
+    for step in path:
+        if isinstance(value, dict | list | tuple):
+            try:
+                value = value[step]  # type: ignore[call-overload, index]
+            except (KeyError, IndexError, TypeError):
+                return None
+        else:
+            value = getattr(value, str(step), None)
+    return value
+
+
+def reseed_generators(env: Any, paths: tuple[Path, ...], key: Key) -> None:
+    """Give every generator of `env` a stream of its own that `key` alone determines.
+
+    In place, so that parts of the environment that hold the same generator follow.
+    """
+    for index, path in enumerate(paths):
+        generator = at(env, path)
+        if isinstance(generator, np.random.Generator | np.random.RandomState):
+            bits = generator.bit_generator if isinstance(generator, np.random.Generator) else None
+            sequence = np.random.SeedSequence((*key, index))
+            if bits is not None:
+                bits.state = type(bits)(sequence).state  # type: ignore[call-arg]
+            else:
+                generator.seed(sequence.generate_state(8))
+        elif isinstance(generator, random.Random):
+            generator.seed(number_of((*key, index)))
+
+
+def number_of(key: Key) -> int:
+    """A key as one integer that every library takes as a seed (31 bits)."""
+    return int(np.random.SeedSequence(key).generate_state(1)[0] >> 1)
+
+
+def fingerprint(generator: Any) -> Any:
+    """A comparable picture of where a generator stands."""
+    if isinstance(generator, np.random.Generator):
+        return repr(generator.bit_generator.state)
+    if isinstance(generator, np.random.RandomState):
+        return repr(generator.get_state(legacy=False))
+    return hash(generator.getstate())
+
+
+def spell(root: Any, path: Path) -> str:
+    """A path in words a user can find: `TimeLimit._elapsed_steps`, `MyEnv.agent.rng`."""
+    import gymnasium
+
+    owner = root
+    rest = list(path)
+    while rest and rest[0] == "env" and isinstance(owner, gymnasium.Wrapper):
+        owner = owner.env
+        rest.pop(0)
+    text = type(owner).__name__
+    for step in rest:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text

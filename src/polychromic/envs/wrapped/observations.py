@@ -1,0 +1,122 @@
+"""Which arrays stand for an observation of a Gymnasium environment.
+
+| observation | arrays |
+|---|---|
+| Box, MultiBinary, MultiDiscrete | the array itself, in the space's dtype |
+| Discrete | int64, one number |
+| text (a `Text` space or any space whose members are `str`) | int32 [text_length], padded with 0 |
+| Dict | one array per key, nested keys joined by a dot: `camera.left` |
+| Tuple | one array per position: `0`, `1`, ... |
+
+An environment that gives a single array (or number, or text) has the one key `observation`. Text is
+written as Unicode code points unless a `tokenize` function says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from polychromic.errors import UserError
+
+Tokenize = Callable[[str], Sequence[int]]
+SINGLE = "observation"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of an observation: its name, the way to it, and what it must look like."""
+
+    key: str
+    path: tuple[Any, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_text: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Every array of an observation, in a fixed order."""
+
+    leaves: tuple[Leaf, ...]
+    tokenize: Tokenize | None
+
+    def encode(self, observation: Any) -> tuple[NDArray[Any], ...]:
+        """One observation as arrays that share no memory with the environment."""
+        return tuple(_encode_leaf(leaf, _follow(observation, leaf), self.tokenize) for leaf in self.leaves)
+
+    def empty(self, rows: int) -> dict[str, NDArray[Any]]:
+        """Arrays for a batch: key -> [rows, *shape]."""
+        return {leaf.key: np.zeros((rows, *leaf.shape), leaf.dtype) for leaf in self.leaves}
+
+
+def layout_of(space: spaces.Space[Any], example: Any, text_length: int, tokenize: Tokenize | None) -> Layout:
+    """The arrays of `space`; `example` decides for spaces that Gymnasium does not know (missions, say)."""
+    leaves = tuple(_leaves(space, example, (), text_length))
+    if not leaves:
+        raise UserError(f"observation space {space} holds no arrays; give the environment at least one")
+    names = [leaf.key for leaf in leaves]
+    if len(set(names)) < len(names):
+        raise UserError(f"observation keys {names} are not distinct once nested keys are joined by dots")
+    return Layout(leaves, tokenize)
+
+
+def text_of(codes: NDArray[np.int32]) -> str:
+    """The text behind one row of Unicode code points."""
+    return "".join(chr(code) for code in codes if code)
+
+
+def _leaves(space: spaces.Space[Any], example: Any, path: tuple[Any, ...], text_length: int) -> Iterator[Leaf]:
+    if isinstance(space, spaces.Dict):
+        for key, inner in space.spaces.items():
+            yield from _leaves(inner, example[key], (*path, key), text_length)
+        return
+    if isinstance(space, spaces.Tuple):
+        for index, inner in enumerate(space.spaces):
+            yield from _leaves(inner, example[index], (*path, index), text_length)
+        return
+    key = ".".join(map(str, path)) or SINGLE
+    if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
+        yield Leaf(key, path, tuple(space.shape), np.dtype(space.dtype), is_text=False)
+    elif isinstance(space, spaces.Discrete):
+        yield Leaf(key, path, (), np.dtype(np.int64), is_text=False)
+    elif isinstance(example, str):
+        yield Leaf(key, path, (text_length,), np.dtype(np.int32), is_text=True)
+    else:
+        raise UserError(
+            f"observation '{key}' has the space {space}, which has no fixed array; use Box, Discrete, "
+            "MultiBinary, MultiDiscrete, Text, Dict or Tuple, or change it with "
+            "gymnasium.wrappers.TransformObservation"
+        )
+
+
+def _follow(observation: Any, leaf: Leaf) -> Any:
+    for step in leaf.path:
+        if isinstance(observation, Mapping) and step not in observation:
+            raise UserError(f"the observation lacks '{leaf.key}', which the observation space promises")
+        observation = observation[step]
+    return observation
+
+
+def _encode_leaf(leaf: Leaf, value: Any, tokenize: Tokenize | None) -> NDArray[Any]:
+    if leaf.is_text:
+        tokens = tokenize(value) if tokenize else [ord(character) for character in value]
+        if len(tokens) > leaf.shape[0]:
+            raise UserError(
+                f"observation '{leaf.key}' has {len(tokens)} tokens, text_length is {leaf.shape[0]}; "
+                f"give text_length={len(tokens)} or more"
+            )
+        row = np.zeros(leaf.shape, leaf.dtype)
+        row[: len(tokens)] = tokens
+        return row
+    array = np.array(value, dtype=leaf.dtype)
+    if array.shape != leaf.shape:
+        raise UserError(
+            f"observation '{leaf.key}' has shape {array.shape}, its observation space says {leaf.shape}"
+        )
+    return array
