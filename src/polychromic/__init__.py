@@ -39,7 +39,10 @@ from polychromic.errors import UserError
 __version__ = "0.1.0"
 
 # Public names whose modules need more than NumPy: name -> module.
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    "check_fork": "polychromic.envs.check",
+    "from_gymnasium": "polychromic.envs.gymnasium_world",
+}
 
 __all__ = [
     "ConditionFigures",

@@ -41,7 +41,7 @@ def walk(root: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _inside(value: Any) -> Iterator[tuple[str | int, Any]]:
-    if isinstance(value, GENERATORS) or isinstance(value, np.ndarray):
+    if isinstance(value, (*GENERATORS, np.ndarray)):
         return
     if isinstance(value, dict):
         yield from ((key if isinstance(key, str | int) else repr(key), inner) for key, inner in value.items())
@@ -67,7 +67,7 @@ def at(root: Any, path: Path) -> Any:
     for step in path:
         if isinstance(value, dict | list | tuple):
             try:
-                value = value[step]  # type: ignore[call-overload, index]
+                value = value[step]  # type: ignore[index]
             except (KeyError, IndexError, TypeError):
                 return None
         else:
@@ -82,13 +82,12 @@ def reseed_generators(env: Any, paths: tuple[Path, ...], key: Key) -> None:
     """
     for index, path in enumerate(paths):
         generator = at(env, path)
-        if isinstance(generator, np.random.Generator | np.random.RandomState):
-            bits = generator.bit_generator if isinstance(generator, np.random.Generator) else None
-            sequence = np.random.SeedSequence((*key, index))
-            if bits is not None:
-                bits.state = type(bits)(sequence).state  # type: ignore[call-arg]
-            else:
-                generator.seed(sequence.generate_state(8))
+        sequence = np.random.SeedSequence((*key, index))
+        if isinstance(generator, np.random.Generator):
+            bits = generator.bit_generator
+            bits.state = type(bits)(sequence).state
+        elif isinstance(generator, np.random.RandomState):
+            generator.seed(sequence.generate_state(8))
         elif isinstance(generator, random.Random):
             generator.seed(number_of((*key, index)))
 

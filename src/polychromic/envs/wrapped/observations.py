@@ -116,7 +116,5 @@ def _encode_leaf(leaf: Leaf, value: Any, tokenize: Tokenize | None) -> NDArray[A
         return row
     array = np.array(value, dtype=leaf.dtype)
     if array.shape != leaf.shape:
-        raise UserError(
-            f"observation '{leaf.key}' has shape {array.shape}, its observation space says {leaf.shape}"
-        )
+        raise UserError(f"observation '{leaf.key}' has shape {array.shape}, its observation space says {leaf.shape}")
     return array

@@ -1,0 +1,67 @@
+"""The command `polychromic check-env ID`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import tyro
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from polychromic.envs.check import check_fork
+from polychromic.envs.fork_report import ForkReport
+from polychromic.envs.protocol import World
+from polychromic.envs.wrapped.probe import maker_of
+
+
+def check_env(
+    id: Annotated[str, tyro.conf.Positional],
+    /,
+    seeds: tuple[int, ...] = (0, 1, 2),
+    steps: int = 64,
+    fork: Literal["auto", "copy", "replay"] = "auto",
+) -> int:
+    """Prove that an environment can be forked faithfully, or say what fails and what to do.
+
+    Ends with 0 if a faithful way of forking was found and with 1 if not.
+
+    Args:
+        id: A registered Gymnasium id, or package.module:function for a function that makes the environment.
+        seeds: Reset seeds of the episodes that are forked.
+        steps: Random steps of each episode.
+        fork: Which way of forking to prove; auto tries copying first, then replaying.
+    """
+    source = maker_of(id)
+    made = source() if ":" in id else None
+    report = check_fork(made if isinstance(made, World) else source, seeds=seeds, steps=steps, fork=fork)
+    console = Console()
+    for one in (*report.rejected, report):
+        console.print(_table(one))
+    console.print(_verdict(report))
+    return 0 if report.ok else 1
+
+
+def _table(report: ForkReport) -> Table:
+    table = Table(
+        title=f"{report.subject}, forked by {report.method}", title_justify="left", box=box.SIMPLE, show_lines=True
+    )
+    table.add_column("what must hold", ratio=2)
+    table.add_column("", width=6)
+    table.add_column("what was found, what to do", ratio=5)
+    for check in report.checks:
+        found = Text(check.found)
+        if check.remedy:
+            found.append(f"\nWhat to do: {check.remedy}", style="bold")
+        table.add_row(check.name, Text("ok", style="green") if check.ok else Text("FAILED", style="bold red"), found)
+    return table
+
+
+def _verdict(report: ForkReport) -> Text:
+    if report.ok and report.method in ("copy", "replay"):
+        how = "copying the object" if report.method == "copy" else "replaying its actions from the seed"
+        return Text(f"{report.subject} can be forked by {how}; from_gymnasium does so by itself.")
+    if report.ok:
+        return Text(f"{report.subject} forks faithfully.")
+    return Text(f"{report.subject} cannot be forked faithfully yet; the lines above say what to do.")

@@ -1,0 +1,110 @@
+"""Why a fork is not faithful: fields that were lost, objects that are shared, randomness from outside."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sized
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import EzPickle
+
+from polychromic.envs.wrapped.generators import GENERATORS, Path, at, fingerprint, spell, walk
+
+_PLAIN = (str, int, float, bool, np.generic)
+# Variables of modules and classes that an environment could keep state in, by mistake or on purpose.
+_STATEFUL = (list, dict, set, np.ndarray, int, float, *GENERATORS)
+_MISSING = object()
+
+
+def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
+    """The environment and its wrappers, outermost first."""
+    while True:
+        yield env
+        if not isinstance(env, gymnasium.Wrapper):
+            return
+        env = env.env
+
+
+def fields(env: gymnasium.Env[Any, Any]) -> dict[Path, Any]:
+    """Every plain value, array and generator of the object, in a form that can be compared later."""
+    found: dict[Path, Any] = {}
+    for path, value in walk(env):
+        if isinstance(value, GENERATORS):
+            found[path] = ("generator", fingerprint(value))
+        elif isinstance(value, np.ndarray):
+            found[path] = (str(value.dtype), value.shape, repr(value) if value.dtype == object else value.tobytes())
+        elif isinstance(value, _PLAIN):
+            found[path] = (type(value).__name__, repr(value))
+    return found
+
+
+def lost_fields(before: dict[Path, Any], env: Any, twin: Any) -> list[str]:
+    """Fields that have changed since the reset and that the twin does not have as the original has them."""
+    ours, theirs = fields(env), fields(twin)
+    lost = [
+        path
+        for path, value in ours.items()
+        if before.get(path, _MISSING) != value and theirs.get(path, _MISSING) != value
+    ]
+    return [spell(env, path) for path in lost]
+
+
+def shared_objects(env: Any, twin: Any, kinds: tuple[type, ...]) -> list[str]:
+    """Objects of these kinds that original and twin both hold: what one does to them the other sees."""
+    ours = {id(value) for _, value in walk(env) if isinstance(value, kinds)}
+    return [spell(twin, path) for path, value in walk(twin) if isinstance(value, kinds) and id(value) in ours]
+
+
+def is_ez_pickle(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether some layer is pickled by its constructor's arguments only."""
+    return any(isinstance(layer, EzPickle) for layer in layers(env))
+
+
+def generator_states(env: Any, paths: tuple[Path, ...]) -> list[Any]:
+    """Where the environment's own generators stand."""
+    return [fingerprint(found) for found in (at(env, path) for path in paths) if isinstance(found, GENERATORS)]
+
+
+def outside(env: gymnasium.Env[Any, Any]) -> dict[str, tuple[bool, Any]]:
+    """What lies outside the object and could change as it steps: name -> (is it randomness, its value)."""
+    found: dict[str, tuple[bool, Any]] = {
+        "the global generator of numpy.random": (True, repr(np.random.get_state(legacy=False))),  # noqa: NPY002
+        "the global generator of the module random": (True, hash(random.getstate())),
+    }
+    for layer in layers(env):
+        for kind in type(layer).__mro__:
+            root = kind.__module__.partition(".")[0]
+            if root in ("gymnasium", "builtins", "typing", "abc"):
+                continue
+            _look(found, f"class attribute {kind.__name__}", vars(kind))
+            module = sys.modules.get(kind.__module__)
+            if module is not None:
+                _look(found, f"module variable {kind.__module__}", vars(module))
+    return found
+
+
+def _look(found: dict[str, tuple[bool, Any]], owner: str, variables: Any) -> None:
+    for name, value in list(variables.items()):
+        if name.startswith("__") or not isinstance(value, _STATEFUL):
+            continue
+        if isinstance(value, GENERATORS):
+            found[f"{owner}.{name}"] = (True, fingerprint(value))
+        elif not isinstance(value, Sized) or len(value) < 10_000:
+            found[f"{owner}.{name}"] = (False, repr(value))
+
+
+def changed_outside(
+    before: dict[str, tuple[bool, Any]], after: dict[str, tuple[bool, Any]]
+) -> tuple[list[str], list[str]]:
+    """Names of (randomness, other state) outside the object that changed in between."""
+    changed = [name for name, value in after.items() if name in before and before[name] != value]
+    return [name for name in changed if after[name][0]], [name for name in changed if not after[name][0]]
+
+
+def listed(names: list[str], most: int = 3) -> str:
+    """A short list in words."""
+    text = ", ".join(f"`{name}`" for name in names[:most])
+    return text + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,128 @@
+"""Look at a user's environment once: its actions, its observations, its generators."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from polychromic.envs.wrapped.episodes import MakeEnv, Method, Recipe, reset_env
+from polychromic.envs.wrapped.generators import generator_paths
+from polychromic.envs.wrapped.observations import Tokenize, layout_of
+from polychromic.errors import UserError
+
+TEXT_LENGTH = 256
+
+
+def maker_of(source: Any) -> Any:
+    """A function that makes the environment, from a function, a registered id, `module:function` or an Env."""
+    if isinstance(source, str):
+        return _maker_of_name(source)
+    if isinstance(source, gymnasium.Env):
+        if source.spec is None:
+            raise UserError(
+                f"{type(source.unwrapped).__name__} is an object without a spec, so no second one can be made "
+                "of it; give the function that makes it, e.g. its class"
+            )
+        return functools.partial(gymnasium.make, source.spec)
+    if not callable(source):
+        raise UserError(f"{source!r} is neither a function that makes an environment nor a Gymnasium id")
+    return source
+
+
+def _maker_of_name(name: str) -> Any:
+    module_name, colon, function = name.partition(":")
+    if colon:
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise UserError(f"'{name}': module '{module_name}' cannot be imported ({error})") from error
+        if callable(getattr(module, function, None)):
+            return getattr(module, function)
+        if function not in gymnasium.registry:
+            near = difflib.get_close_matches(function, [*vars(module), *gymnasium.registry], n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise UserError(f"'{module_name}' has no function '{function}' and registers no such id{hint}")
+        name = function
+    if name not in gymnasium.registry:
+        import minigrid  # noqa: F401  (registers the MiniGrid and BabyAI levels)
+    if name not in gymnasium.registry:
+        near = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.4)
+        hint = f"did you mean '{near[0]}'?" if near else "`gymnasium.pprint_registry()` lists them."
+        raise UserError(f"no environment '{name}' is registered; {hint} An own one is given as package.module:function")
+    # The spec, not the id: worker processes may not have imported what registers it.
+    return functools.partial(gymnasium.make, gymnasium.spec(name))
+
+
+def make_once(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
+    """The environment, or what is wrong with `make_env`."""
+    try:
+        env = make_env()
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise UserError(f"the environment needs a package that is not installed: {error}") from error
+    if not isinstance(env, gymnasium.Env):
+        raise UserError(f"make_env returned a {type(env).__name__}, it must return a gymnasium.Env")
+    return env
+
+
+def recipe_of(
+    make_env: MakeEnv,
+    seed: int,
+    method: Method,
+    *,
+    text_length: int = TEXT_LENGTH,
+    tokenize: Tokenize | None = None,
+    clone: Callable[[Any], Any] | None = None,
+    restore: Callable[[Any, Any], None] | None = None,
+    reseed: Callable[[Any, int], None] | None = None,
+    place: Callable[[Any], Hashable] | None = None,
+) -> Recipe:
+    """What the wrapper needs to know; resets one environment with `seed` and takes three steps in it."""
+    if (clone is None) != (restore is None):
+        raise UserError("clone and restore belong together: give both or neither")
+    if method not in ("copy", "clone", "replay"):
+        raise UserError(f"fork is {method!r}; choose 'auto', 'copy', 'clone' or 'replay'")
+    if method == "clone" and clone is None:
+        raise UserError("fork='clone' needs the functions clone and restore")
+    env = make_once(make_env)
+    space = env.action_space
+    if not isinstance(space, spaces.Discrete):
+        raise UserError(
+            f"the action space is {space}; it must be Discrete. MultiDiscrete actions can be numbered with "
+            "gymnasium.wrappers.TransformAction"
+        )
+    try:
+        first = reset_env(env, seed)
+    except Exception as error:
+        raise UserError(f"reset(seed={seed}) raised {type(error).__name__}: {error}") from error
+    layout = layout_of(env.observation_space, first, text_length, tokenize)
+    # Some environments make their generators only when they first need them.
+    actions = np.random.default_rng(seed)
+    for _ in range(3):
+        action = int(actions.integers(space.n)) + int(space.start)
+        try:
+            _, _, terminated, truncated, _ = env.step(action)
+        except Exception as error:
+            raise UserError(f"step({action}) raised {type(error).__name__}: {error}") from error
+        if terminated or truncated:
+            break
+    recipe = Recipe(
+        make_env=make_env,
+        method=method,
+        layout=layout,
+        num_actions=int(space.n),
+        action_start=int(space.start),
+        generator_paths=generator_paths(env),
+        clone=clone,
+        restore=restore,
+        reseed=reseed,
+        place=place,
+    )
+    env.close()
+    return recipe
