@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich import box
@@ -13,7 +14,9 @@ from rich.text import Text
 from polychromic.envs.check import check_fork
 from polychromic.envs.fork_report import ForkReport
 from polychromic.envs.protocol import World
+from polychromic.envs.wrapped.episodes import describe
 from polychromic.envs.wrapped.probe import maker_of
+from polychromic.errors import UserError
 
 
 def check_env(
@@ -34,13 +37,23 @@ def check_env(
         fork: Which way of forking to prove; auto tries copying first, then replaying.
     """
     source = maker_of(id)
-    made = source() if ":" in id else None
-    report = check_fork(made if isinstance(made, World) else source, seeds=seeds, steps=steps, fork=fork)
+    report = check_fork(_world_or_maker(source, id), seeds=seeds, steps=steps, fork=fork)
     console = Console()
     for one in (*report.rejected, report):
         console.print(_table(one))
     console.print(_verdict(report))
     return 0 if report.ok else 1
+
+
+def _world_or_maker(source: Callable[[], Any], id: str) -> Any:
+    """A function of the user's may make an environment or a whole world; only calling it tells which."""
+    if ":" not in id:
+        return source
+    try:
+        made = source()
+    except Exception as error:
+        raise UserError(f"{id}() raised {describe(error)}") from error
+    return made if isinstance(made, World) else source
 
 
 def _table(report: ForkReport) -> Table:

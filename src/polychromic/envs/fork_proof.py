@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from polychromic.envs.wrapped.episodes import same_arrays
+from polychromic.envs.wrapped.episodes import describe, same_arrays
+from polychromic.errors import UserError
 
 
 class Outcome(NamedTuple):
@@ -67,6 +68,14 @@ def difference(expected: Outcome, got: Outcome) -> str:
     return ""
 
 
+def step_alone(subject: Subject, episode: Any, action: int) -> Outcome:
+    """A step of an episode that nothing has been forked from; it has no excuse to fail."""
+    try:
+        return subject.step(episode, action)
+    except Exception as error:
+        raise UserError(f"the environment fails without any fork: step({action}) raised {describe(error)}") from error
+
+
 def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) -> tuple[list[int], list[Outcome]]:
     """An undisturbed episode: its actions and what it showed (one outcome more than actions)."""
     episode, outcome = subject.begin(task)
@@ -74,7 +83,7 @@ def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) ->
     trace = [outcome]
     while len(actions) < steps and not trace[-1].ended:
         actions.append(subject.act(episode, rng))
-        trace.append(subject.step(episode, actions[-1]))
+        trace.append(step_alone(subject, episode, actions[-1]))
     return actions, trace
 
 
@@ -84,7 +93,7 @@ def compare(subject: Subject, episode: Any, actions: Sequence[int], trace: Seque
         try:
             got = subject.step(episode, action)
         except Exception as error:
-            return f"step {moment + offset} raised {type(error).__name__}: {error}"
+            return f"step {moment + offset} raised {describe(error)}"
         words = difference(expected, got)
         if words:
             return f"at step {moment + offset}, {words}"
@@ -95,7 +104,7 @@ def forward(subject: Subject, task: int, actions: Sequence[int]) -> Any:
     """A fresh episode that has taken `actions`."""
     episode, _ = subject.begin(task)
     for action in actions:
-        subject.step(episode, action)
+        step_alone(subject, episode, action)
     return episode
 
 
@@ -137,7 +146,7 @@ def _prove_fork(
         stranger = subject.fork(original)
         grandchild = subject.fork(subject.fork(stranger))
     except Exception as error:
-        findings.fork_error = findings.fork_error or f"{where}: {type(error).__name__}: {error}"
+        findings.fork_error = findings.fork_error or f"{where}: {describe(error)}"
         return
     findings.forks += 4
     moment = len(head)
@@ -148,7 +157,7 @@ def _prove_fork(
             try:
                 expected.append(subject.step(follower, action))
             except Exception as error:
-                findings.future = findings.future or f"{where}: raised {type(error).__name__}: {error}"
+                findings.future = findings.future or f"{where}: raised {describe(error)}"
                 return
             if expected[-1].ended:
                 break
@@ -163,7 +172,7 @@ def _prove_fork(
             try:
                 stranger_ended = subject.step(stranger, int(rng.integers(num_actions))).ended
             except Exception as error:
-                findings.future = findings.future or f"{where}: raised {type(error).__name__}: {error}"
+                findings.future = findings.future or f"{where}: raised {describe(error)}"
                 stranger_ended = True
         words = compare(subject, original, [action], [expected[offset]], moment + offset)
         if words:

@@ -19,7 +19,7 @@ from polychromic.envs.wrapped.episodes import EnvironmentFailed, MakeEnv, Recipe
 from polychromic.envs.wrapped.generators import Key
 from polychromic.envs.wrapped.observations import Tokenize
 from polychromic.envs.wrapped.pool import Begin, Drop, Fork, Move, Pool, Seen
-from polychromic.envs.wrapped.probe import TEXT_LENGTH, make_once, maker_of, recipe_of
+from polychromic.envs.wrapped.probe import TEXT_LENGTH, horizon_of, maker_of, recipe_of, seeds_of
 from polychromic.envs.wrapped.workers import RemotePool, pack
 from polychromic.errors import UserError
 
@@ -70,7 +70,7 @@ def from_gymnasium(
             original lives.
     """
     maker = maker_of(make_env)
-    seeds = _seeds(tasks)
+    seeds = seeds_of(tasks)
     if num_workers < 0:
         raise UserError(f"num_workers is {num_workers}; it must be 0 or more")
     if seed < 0:
@@ -93,35 +93,13 @@ def from_gymnasium(
     return GymnasiumWorld(
         recipe,
         seeds,
-        horizon=_horizon(maker, horizon),
+        horizon=horizon_of(maker, horizon),
         mission=mission,
         reseed_on_fork=reseed_on_fork,
         reseed_on_start=reseed_on_start,
         seed=seed,
         num_workers=num_workers,
     )
-
-
-def _seeds(tasks: Iterable[int]) -> tuple[int, ...]:
-    seeds = tuple(tasks)
-    wrong = [seed for seed in seeds if not isinstance(seed, numbers.Integral) or seed < 0]
-    if wrong:
-        raise UserError(f"tasks holds {wrong[0]!r}; every task is a seed, an integer of 0 or more")
-    if not seeds:
-        raise UserError("tasks is empty; give at least one seed")
-    return tuple(map(int, seeds))
-
-
-def _horizon(make_env: MakeEnv, horizon: int | None) -> int:
-    if horizon is None:
-        env = make_once(make_env)
-        horizon = None if env.spec is None else env.spec.max_episode_steps
-        env.close()
-    if horizon is None:
-        raise UserError("horizon is not given and the environment announces no max_episode_steps; give horizon")
-    if horizon < 1:
-        raise UserError(f"horizon is {horizon}; it must be 1 or more")
-    return int(horizon)
 
 
 class GymnasiumState:

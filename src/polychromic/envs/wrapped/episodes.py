@@ -30,6 +30,11 @@ class EnvironmentFailed(RuntimeError):
     """The wrapped environment raised an error, or its replay went another way."""
 
 
+def describe(error: BaseException) -> str:
+    """The kind of an error and, if it has one, its message."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 @dataclass(frozen=True)
 class Recipe:
     """All that is needed to make, step and fork one environment; it travels to worker processes."""

@@ -19,6 +19,7 @@ from polychromic.envs.wrapped.episodes import (
     Recipe,
     advance,
     begin,
+    describe,
     duplicate,
     renew,
 )
@@ -166,4 +167,4 @@ class Pool:
 
 
 def _failure(seed: int, doing: str, error: Exception) -> EnvironmentFailed:
-    return EnvironmentFailed(f"{doing} of the environment with seed {seed}: {type(error).__name__}: {error}")
+    return EnvironmentFailed(f"{doing} of the environment with seed {seed}: {describe(error)}")

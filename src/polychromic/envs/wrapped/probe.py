@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
-from collections.abc import Callable, Hashable
+import numbers
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from polychromic.envs.wrapped.episodes import MakeEnv, Method, Recipe, reset_env
+from polychromic.envs.wrapped.episodes import MakeEnv, Method, Recipe, describe, reset_env
 from polychromic.envs.wrapped.generators import generator_paths
 from polychromic.envs.wrapped.observations import Tokenize, layout_of
 from polychromic.errors import UserError
@@ -64,7 +65,7 @@ def make_once(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
     """The environment, or what is wrong with `make_env`."""
     try:
         env = make_env()
-    except gymnasium.error.DependencyNotInstalled as error:
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise UserError(f"the environment needs a package that is not installed: {error}") from error
     if not isinstance(env, gymnasium.Env):
         raise UserError(f"make_env returned a {type(env).__name__}, it must return a gymnasium.Env")
@@ -100,7 +101,7 @@ def recipe_of(
     try:
         first = reset_env(env, seed)
     except Exception as error:
-        raise UserError(f"reset(seed={seed}) raised {type(error).__name__}: {error}") from error
+        raise UserError(f"reset(seed={seed}) raised {describe(error)}") from error
     layout = layout_of(env.observation_space, first, text_length, tokenize)
     # Some environments make their generators only when they first need them.
     actions = np.random.default_rng(seed)
@@ -109,7 +110,7 @@ def recipe_of(
         try:
             _, _, terminated, truncated, _ = env.step(action)
         except Exception as error:
-            raise UserError(f"step({action}) raised {type(error).__name__}: {error}") from error
+            raise UserError(f"step({action}) raised {describe(error)}") from error
         if terminated or truncated:
             break
     recipe = Recipe(
@@ -126,3 +127,27 @@ def recipe_of(
     )
     env.close()
     return recipe
+
+
+def seeds_of(tasks: Iterable[int]) -> tuple[int, ...]:
+    """The tasks as seeds, each checked."""
+    seeds = tuple(tasks)
+    wrong = [seed for seed in seeds if not isinstance(seed, numbers.Integral) or seed < 0]
+    if wrong:
+        raise UserError(f"tasks holds {wrong[0]!r}; every task is a seed, an integer of 0 or more")
+    if not seeds:
+        raise UserError("tasks is empty; give at least one seed")
+    return tuple(map(int, seeds))
+
+
+def horizon_of(make_env: MakeEnv, horizon: int | None) -> int:
+    """The horizon that was given, else the one that the environment announces."""
+    if horizon is None:
+        env = make_once(make_env)
+        horizon = None if env.spec is None else env.spec.max_episode_steps
+        env.close()
+    if horizon is None:
+        raise UserError("horizon is not given and the environment announces no max_episode_steps; give horizon")
+    if horizon < 1:
+        raise UserError(f"horizon is {horizon}; it must be 1 or more")
+    return int(horizon)

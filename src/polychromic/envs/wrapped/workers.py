@@ -15,7 +15,7 @@ from typing import Any
 
 import cloudpickle  # Gymnasium depends on it
 
-from polychromic.envs.wrapped.episodes import EnvironmentFailed, Recipe
+from polychromic.envs.wrapped.episodes import EnvironmentFailed, Recipe, describe
 from polychromic.envs.wrapped.pool import Begin, Drop, Fork, Move, Pool, Seen
 from polychromic.errors import UserError
 
@@ -27,7 +27,7 @@ def pack(recipe: Recipe) -> bytes:
     except Exception as error:
         raise UserError(
             "num_workers > 0 needs make_env, place, clone, restore, reseed and tokenize to be sent to other "
-            f"processes, and one of them cannot be pickled ({type(error).__name__}: {error}). Build what it "
+            f"processes, and one of them cannot be pickled ({describe(error)}). Build what it "
             "holds inside the function, or use num_workers=0"
         ) from error
 

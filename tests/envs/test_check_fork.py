@@ -1,0 +1,197 @@
+"""The proof of faithful forks: sound environments pass, every fault is caught and named."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import faulty_envs
+import gymnasium
+import numpy as np
+import pytest
+
+import polychromic
+from polychromic.envs import check
+from polychromic.errors import UserError
+
+
+def failed(report):
+    return {one.name for one in report.failed}
+
+
+@pytest.mark.parametrize("make_env", [faulty_envs.Walk, faulty_envs.NoisyWalk, faulty_envs.OwnGeneratorWalk])
+@pytest.mark.parametrize("fork", ["copy", "replay"])
+def test_sound_environments_pass(make_env, fork):
+    report = polychromic.check_fork(make_env, fork=fork)
+    assert report.ok, str(report)
+    assert report.method == fork
+    report.raise_if_failed()
+    noise = report.checks[-1].found
+    assert ("went two ways" in noise) == (make_env is not faulty_envs.Walk)
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "MiniGrid-Dynamic-Obstacles-5x5-v0"])
+def test_known_environments_pass(name):
+    for fork in ("copy", "replay"):
+        report = polychromic.check_fork(name, steps=24, fork=fork)
+        assert report.ok, str(report)
+        assert ("went two ways" in report.checks[-1].found) == (name != "CartPole-v1")
+
+
+def test_taxi_passes():
+    report = polychromic.check_fork("Taxi-v4", seeds=[0], steps=12)
+    assert report.ok
+    assert "nothing that was seen depended on them" in report.checks[-1].found
+
+
+@pytest.mark.parametrize(
+    ("make_env", "caught", "words"),
+    [
+        (faulty_envs.ConstructorOnly, check.STATE, "EzPickle"),
+        (faulty_envs.ForgetsCell, check.FUTURE, "__deepcopy__"),
+        (faulty_envs.ForgetsCount, check.STATE, "ForgetsCount.count"),
+        (faulty_envs.forgetful_limit, check.STATE, "ForgetfulLimit._elapsed_steps"),
+        (faulty_envs.ShallowCopy, check.ORIGINAL, "__deepcopy__"),
+        (faulty_envs.SharedGenerator, check.ORIGINAL, "share one generator: `SharedGenerator._np_random`"),
+        (faulty_envs.CannotBeCopied, check.FUTURE, "no copy could be made"),
+    ],
+)
+def test_bad_copies_are_caught_and_replayed_instead(make_env, caught, words):
+    report = polychromic.check_fork(make_env, fork="copy")
+    assert caught in failed(report), str(report)
+    assert words in str(report)
+    assert all(one.remedy for one in report.failed)
+    with pytest.raises(UserError, match="not faithful"):
+        report.raise_if_failed()
+    chosen = polychromic.check_fork(make_env)
+    assert chosen.ok, str(chosen)
+    assert chosen.method == "replay"
+    assert [one.method for one in chosen.rejected] == ["copy"]
+
+
+@pytest.mark.parametrize(
+    ("make_env", "words"),
+    [
+        (faulty_envs.GlobalNumpy, "the global generator of numpy.random"),
+        (faulty_envs.GlobalRandom, "the global generator of the module random"),
+        (faulty_envs.ModuleGenerator, "module variable faulty_envs.MODULE_GENERATOR"),
+        (faulty_envs.ClassCounter, "class attribute ClassCounter.ticks"),
+        (faulty_envs.IgnoresSeed, "call super().reset(seed=seed)"),
+    ],
+)
+def test_what_no_fork_can_carry_is_refused_by_name(make_env, words):
+    for fork in ("copy", "replay"):
+        report = polychromic.check_fork(make_env, fork=fork)
+        assert check.REPLAY in failed(report)
+        assert words in str(report)
+    if make_env in (faulty_envs.GlobalNumpy, faulty_envs.GlobalRandom, faulty_envs.ModuleGenerator):
+        assert check.NOISE in failed(report)
+    with pytest.raises(UserError, match="are not faithful"):
+        polychromic.from_gymnasium(make_env, [0], horizon=10)
+
+
+def test_a_seedless_generator_is_not_blamed_on_the_copy():
+    report = polychromic.check_fork(faulty_envs.IgnoresSeed, fork="copy")
+    assert failed(report) == {check.REPLAY}
+
+
+def test_users_clone_and_restore():
+    def clone(env):
+        return env.cell, env.count, env.view.copy(), env.np_random.bit_generator.state
+
+    def restore(env, snapshot):
+        env.cell, env.count, view, env.np_random.bit_generator.state = snapshot
+        env.view = view.copy()
+
+    given = {"clone": clone, "restore": restore}
+    report = polychromic.check_fork(faulty_envs.ConstructorOnly, **given)
+    assert report.ok, str(report)
+    assert report.method == "clone"
+    # The limit's own count is not part of such a snapshot: the classic mistake.
+    limited = polychromic.check_fork(
+        lambda: gymnasium.wrappers.TimeLimit(faulty_envs.NoisyWalk(), 500),
+        fork="clone",
+        clone=lambda env: clone(env.unwrapped),
+        restore=lambda env, snapshot: restore(env.unwrapped, snapshot),
+    )
+    assert failed(limited) == {check.STATE}
+    assert "TimeLimit._elapsed_steps" in str(limited)
+
+
+def test_an_environment_object_and_a_world_are_taken_too():
+    assert polychromic.check_fork(gymnasium.make("CartPole-v1"), steps=8).ok
+    world = polychromic.from_gymnasium(faulty_envs.NoisyWalk, [0, 1], horizon=9, fork="replay")
+    assert polychromic.check_fork(world).method == "replay"
+    with pytest.raises(UserError, match="without a spec"):
+        polychromic.check_fork(faulty_envs.Walk())
+    with pytest.raises(UserError, match="at least one of each"):
+        polychromic.check_fork(faulty_envs.Walk, seeds=[])
+
+
+class ArrayWorld:
+    """A world that is not Gymnasium's: a row of positions. `views` makes forks that share their memory."""
+
+    num_actions, num_tasks, horizon, missions = 3, 2, 12, ("", "")
+
+    def __init__(self, views=False):
+        self.views = views
+
+    def start(self, tasks):
+        return ArrayState(np.asarray(tasks)[:, None] * [1, 0] + [0, 0], self.views)
+
+    def observe(self, state):
+        return {"position": state.cells[:, :1]}
+
+    def step(self, state, actions):
+        live = state.cells[:, 1] < self.horizon
+        state.cells[live] += np.stack([actions, np.ones_like(actions)], 1)[live]
+        ended = state.cells[:, 1] >= self.horizon
+        return (state.cells[:, 0] * live).astype(np.float32), np.zeros(len(ended), bool), ended
+
+    def places(self, state):
+        return state.cells[:, 0] // 4
+
+
+class ArrayState:
+    def __init__(self, cells, views):
+        self.cells, self.views = cells, views
+
+    def __len__(self):
+        return len(self.cells)
+
+    def __getitem__(self, rows):
+        return ArrayState(self.cells[:] if self.views else self.cells[rows], self.views)
+
+
+def test_any_world_can_be_checked():
+    assert polychromic.check_fork(ArrayWorld(), steps=20).ok
+    report = polychromic.check_fork(ArrayWorld(views=True), steps=20)
+    assert check.ORIGINAL in failed(report)
+    assert "must own its arrays" in str(report)
+
+
+@pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")
+@pytest.mark.skipif(importlib.util.find_spec("Box2D") is None, reason="needs the package box2d")
+def test_lunar_lander_is_caught_and_replayed():
+    report = polychromic.check_fork("LunarLander-v3", steps=32)
+    assert report.ok
+    assert report.method == "replay"
+    assert "EzPickle" in str(report)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reason="needs the package ale-py")
+def test_atari_by_its_own_snapshots():
+    import ale_py
+
+    gymnasium.register_envs(ale_py)
+    given = {
+        "clone": lambda env: env.unwrapped.clone_state(include_rng=True),
+        "restore": lambda env, snapshot: env.unwrapped.restore_state(snapshot),
+    }
+
+    def make_env():
+        return gymnasium.make("ALE/Pong-v5", obs_type="ram")
+
+    report = polychromic.check_fork(make_env, steps=16, seeds=[0], **given)
+    assert report.ok, str(report)
+    assert report.method == "clone"
+    assert not polychromic.check_fork(make_env, steps=16, seeds=[0], fork="copy").ok
