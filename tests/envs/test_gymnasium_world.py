@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from functools import partial
 
 import gymnasium
@@ -63,6 +64,7 @@ schedules = st.lists(
         st.tuples(st.just("fork"), st.integers(0, 9), st.integers(1, 3)),
         st.tuples(st.just("drop"), st.integers(0, 9), st.just(0)),
     ),
+    min_size=12,
     max_size=40,
 )
 
@@ -72,14 +74,8 @@ schedules = st.lists(
 @settings(max_examples=60, deadline=None)
 def test_copies_are_independent_under_every_schedule(fork, schedule):
     """Any order of steps, forks, forks of forks and drops: each row is where its own actions lead."""
-    given = {}
-    if fork == "clone":
-        given = {
-            "clone": lambda env: (env.cell, env.count, env.view.copy(), env.np_random.bit_generator.state),
-            "restore": restore_walk,
-        }
-    world = exact(NoisyWalk, [7, 8], fork=fork, **given)
-    family = [(world.start([0]), 7, []), (world.start([1]), 8, [])]
+    world = noisy_world(fork)
+    family = [(world.start([0]), 7, [])]
     for verb, which, amount in schedule:
         index = which % len(family)
         state, seed, history = family[index]
@@ -88,13 +84,48 @@ def test_copies_are_independent_under_every_schedule(fork, schedule):
             family[index] = (state, seed, [*history, amount])
         elif verb == "fork":
             copies = state[[0] * amount]
-            family += [(copies[row], seed, history) for row in range(amount)]
+            family += [(copies[row], seed, list(history)) for row in range(amount)]
         elif len(family) > 1:
             del family[index]
-    for state, seed, history in family:
-        shown, _, _ = gymnasium_episode(NoisyWalk, seed, history)
-        assert np.array_equal(world.observe(state)["observation"][0], shown[-1])
-        assert state.lengths[0] == len(shown) - 1
+    # Rows that secretly share an environment show it only when each of them moves.
+    for state, seed, history in [*family, *reversed(family)]:
+        history += [2]
+        world.step(state, [2])
+        assert_is_episode(world, state, seed, history)
+
+
+@pytest.mark.parametrize("fork", ["copy", "replay", "clone"])
+def test_copies_are_independent_in_every_order(fork):
+    """An original, two copies and a copy of a copy, forked in mid-episode, move in all 24 orders."""
+    world = noisy_world(fork)
+    for order in itertools.permutations(range(4)):
+        original = world.start([0])
+        world.step(original, [2])
+        child, sibling = original[[0]], original[[0]]
+        rows = [original, child, sibling, child[[0]]]
+        histories = [[2], [2], [2], [2]]
+        for action in (0, 2, 1):
+            for row in order:
+                chosen = (action + row) % 3
+                world.step(rows[row], [chosen])
+                histories[row].append(chosen)
+                assert_is_episode(world, rows[row], 7, histories[row])
+
+
+def noisy_world(fork):
+    given = {}
+    if fork == "clone":
+        given = {
+            "clone": lambda env: (env.cell, env.count, env.view.copy(), env.np_random.bit_generator.state),
+            "restore": restore_walk,
+        }
+    return exact(NoisyWalk, [7, 8], fork=fork, **given)
+
+
+def assert_is_episode(world, state, seed, actions):
+    shown, _, _ = gymnasium_episode(NoisyWalk, seed, actions)
+    assert np.array_equal(world.observe(state)["observation"][0], shown[-1])
+    assert state.lengths[0] == len(shown) - 1
 
 
 def restore_walk(env, snapshot):
