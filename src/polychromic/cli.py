@@ -12,8 +12,8 @@ from polychromic.errors import UserError
 
 # name -> (module:function that tyro turns into a parser, what the overview says of it)
 COMMANDS = {
-    "check-env": ("polychromic.envs.check_env:check_env", "prove that a Gymnasium environment can be forked"),
     "theory": ("polychromic.theory.lab:theory", "check the paper's claims by exact enumeration"),
+    "check-env": ("polychromic.envs.check_env:check_env", "prove that a Gymnasium environment can be forked"),
 }
 
 
