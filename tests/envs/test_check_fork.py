@@ -147,6 +147,9 @@ class ArrayWorld:
         ended = state.cells[:, 1] >= self.horizon
         return (state.cells[:, 0] * live).astype(np.float32), np.zeros(len(ended), bool), ended
 
+    def concatenate(self, states):
+        return ArrayState(np.concatenate([state.cells for state in states]), self.views)
+
     def places(self, state):
         return state.cells[:, 0] // 4
 

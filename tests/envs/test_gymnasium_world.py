@@ -112,6 +112,20 @@ def test_copies_are_independent_in_every_order(fork):
                 assert_is_episode(world, rows[row], 7, histories[row])
 
 
+@pytest.mark.parametrize("fork", ["copy", "replay", "clone"])
+def test_concatenated_rows_go_on_on_their_own(fork):
+    world = noisy_world(fork)
+    first, second = world.start([0]), world.start([1])
+    world.step(first, [2])
+    together = world.concatenate([first, second])
+    world.step(together, [1, 0])
+    world.step(first, [0])
+    assert_is_episode(world, together[[0]], 7, [2, 1])
+    assert_is_episode(world, together[[1]], 8, [0])
+    assert_is_episode(world, first, 7, [2, 0])
+    assert_is_episode(world, second, 8, [])
+
+
 def noisy_world(fork):
     given = {}
     if fork == "clone":

@@ -279,7 +279,21 @@ class GymnasiumWorld:
         self._check_state(state)
         return state._places.copy()
 
+    def concatenate(self, states: Iterable[GymnasiumState]) -> GymnasiumState:
+        """The rows of several states of this world in one state (independent copies)."""
+        parts = [self._forked(state, slice(None)) for state in states]
+        if not parts:
+            raise UserError("states is empty; at least one state is needed")
+        arrays, observations = (
+            {key: np.concatenate([part[which][key] for part in parts]) for key in parts[0][which]} for which in (0, 1)
+        )
+        return GymnasiumState(self, arrays, observations)
+
     def _fork(self, state: GymnasiumState, rows: Any) -> GymnasiumState:
+        return GymnasiumState(self, *self._forked(state, rows))
+
+    def _forked(self, state: GymnasiumState, rows: Any) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """New rows of the pools that continue the given ones: what a state is made of."""
         self._check_open()
         self._check_state(state)
         try:
@@ -303,7 +317,7 @@ class GymnasiumWorld:
             "rows": children,
             "workers": workers,
         }
-        return GymnasiumState(self, arrays, {key: array[chosen] for key, array in state._observations.items()})
+        return arrays, {key: array[chosen] for key, array in state._observations.items()}
 
     def _key(self, wanted: bool) -> Key | None:
         return (self._seed, next(self._keys)) if wanted else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -52,6 +52,10 @@ class World(Protocol):
 
     def step(self, state: Any, actions: ArrayLike) -> StepResult:
         """Advance every live row of `state` in place, in one call."""
+        ...
+
+    def concatenate(self, states: Iterable[Any]) -> WorldState:
+        """The rows of several states in one state, as independent copies."""
         ...
 
     def places(self, state: Any) -> NDArray[np.int64]:
