@@ -31,7 +31,7 @@ from polychromic.core.objectives import (
     product_objective,
     score_sets,
 )
-from polychromic.core.polychromic import polychromic_advantages
+from polychromic.core.polychromic import DegenerateSetsWarning, polychromic_advantages
 from polychromic.core.returns import discounted_return, gae
 from polychromic.core.sets import all_sets, disjoint_sets, random_sets
 from polychromic.errors import UserError
@@ -46,6 +46,7 @@ _LAZY: dict[str, str] = {
 
 __all__ = [
     "ConditionFigures",
+    "DegenerateSetsWarning",
     "PolychromicConditionWarning",
     "ProductObjective",
     "UserError",

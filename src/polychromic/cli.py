@@ -19,6 +19,9 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; a user's mistake ends in one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that knows no γ shows a question mark instead of failing
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help"):
         print(overview())
@@ -27,6 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"polychromic {__version__}")
         return 0
     name, *rest = args
+    if name.startswith("-"):
+        print(f"polychromic: no option '{name}'; a command comes first, see polychromic --help", file=sys.stderr)
+        return 2
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(COMMANDS)}."
@@ -42,6 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"polychromic {name}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        sys.stderr.close()
+        return 0
     except KeyboardInterrupt:
         print(f"polychromic {name}: interrupted", file=sys.stderr)
         return 130

@@ -92,6 +92,11 @@ def test_bad_input_is_named(arguments, message):
         set_advantages(given.pop("scores"), given.pop("sets"), given.pop("num_rollouts"), **given)
 
 
+def test_leave_one_out_names_group_axes_that_disagree():
+    with pytest.raises(UserError, match="group axes must agree"):
+        leave_one_out_advantages(np.broadcast_to([0, 1], (5, 1, 2)), np.zeros((4, 3)), labels=np.zeros((4, 3)))
+
+
 def test_leave_one_out_needs_two_members():
     with pytest.raises(UserError, match="at least 2 members"):
         leave_one_out_advantages([[0]], [1.0], labels=[0], objective=polychromic_objective)

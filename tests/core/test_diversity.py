@@ -33,6 +33,12 @@ def test_vendi_counts_equal_clusters(order):
     np.testing.assert_allclose(vendi_diversity(kernel, order=order), 1 / 3, atol=1e-9)
 
 
+@pytest.mark.parametrize("order", [0.01, 0.1, 0.5, 1.0, 1.0 + 1e-15, 3.0, 1e4])
+def test_vendi_at_extreme_orders(order):
+    np.testing.assert_allclose(vendi_diversity(np.ones((64, 64)), order=order), 0.0, atol=1e-9)
+    np.testing.assert_allclose(vendi_diversity(np.kron(np.eye(2), np.ones((2, 2))), order=order), 1 / 3, atol=1e-9)
+
+
 def test_vendi_is_the_exponential_of_the_entropy_of_the_eigenvalues():
     kernel = np.array([[1.0, 0.5], [0.5, 1.0]])
     weights = np.array([0.25, 0.75])  # eigenvalues of kernel / 2
@@ -65,13 +71,22 @@ def test_kernel_from_embeddings_is_a_valid_kernel():
     assert (vendi_diversity(kernel) > 0).all()
 
 
+def test_cosines_suit_the_mean_distance_after_the_shift_that_its_error_names():
+    kernel = kernel_from_embeddings([[1.0, 0.0], [-1.0, 0.1], [0.0, 1.0]])
+    with pytest.raises(UserError, match=r"give \(1 \+ kernel\) / 2"):
+        mean_pairwise_distance(kernel)
+    assert 0 < mean_pairwise_distance((1 + kernel) / 2) < 1
+
+
 @pytest.mark.parametrize("function", [vendi_diversity, mean_pairwise_distance])
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
         (np.ones((3, 2)), r"kernel has shape \(3, 2\).*square"),
-        ([[1.0, 0.2], [0.3, 1.0]], "not symmetric"),
+        ([[1.0, 0.2], [0.3, 1.0]], r"not symmetric: kernel\[0, 1\] is 0.2, kernel\[1, 0\] is 0.3"),
         ([[2.0, 0.0], [0.0, 2.0]], "diagonal"),
+        (np.ones((0, 0)), "not empty"),
+        ([[1.0], [1.0, 2.0]], "kernel cannot be read"),
         ([[1.0, np.nan], [np.nan, 1.0]], r"kernel\[0, 1\] is nan"),
     ],
 )
@@ -85,9 +100,15 @@ def test_more_bad_input():
         vendi_diversity([[1.0, 3.0], [3.0, 1.0]])
     with pytest.raises(UserError, match=r"spans \[-0.5, 1\]"):
         mean_pairwise_distance([[1.0, -0.5], [-0.5, 1.0]])
+    with pytest.raises(UserError, match="labels cannot be read"):
+        distinct_fraction([(0, 1), (0,)])
+    with pytest.raises(UserError, match="homogeneous_zero is 'no'"):
+        distinct_fraction([0, 1], homogeneous_zero="no")
+    with pytest.raises(UserError, match="order is '2'"):
+        vendi_diversity(np.eye(2), order="2")
     with pytest.raises(UserError, match="order is 0"):
         vendi_diversity(np.eye(2), order=0)
-    with pytest.raises(UserError, match="row of zeros"):
+    with pytest.raises(UserError, match=r"embeddings\[0\] is a row of zeros"):
         kernel_from_embeddings([[0.0, 0.0], [1.0, 0.0]])
     with pytest.raises(UserError, match=r"labels has shape \(\)"):
         distinct_fraction(3)

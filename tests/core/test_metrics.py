@@ -30,6 +30,7 @@ def test_pass_at_k_is_stable_for_a_million_attempts():
     exact = 1 - Fraction(comb(million - 3, 1000), comb(million, 1000))
     np.testing.assert_allclose(pass_at_k(million, 3, 1000), float(exact), rtol=1e-10)
     np.testing.assert_allclose(pass_at_k(million, million // 2, [1, million]), [0.5, 1.0])
+    np.testing.assert_allclose(pass_at_k(million, 1, 1), 1e-6, rtol=1e-14)
 
 
 def test_pass_at_k_shapes():
@@ -84,6 +85,25 @@ def test_bootstrap_interval_covers_the_true_mean_as_often_as_it_says():
     assert hits / 200 > 0.88
 
 
+def test_bootstrap_interval_widens_with_confidence():
+    scores = np.random.default_rng(3).random((12, 2))
+    low, high = bootstrap_interval(scores, confidence=0.99, rng=0)
+    narrow_low, narrow_high = bootstrap_interval(scores, confidence=0.5, rng=0)
+    assert low < narrow_low < narrow_high < high
+
+
+def test_bootstrap_interval_shows_the_statistic_runs_by_tasks():
+    scores = np.random.default_rng(3).random((6, 2))
+    shapes = set()
+
+    def statistic(table):
+        shapes.add(table.shape)
+        return table.mean()
+
+    bootstrap_interval(scores, statistic, num_resamples=10, rng=0)
+    assert shapes == {(6, 2)}
+
+
 def test_bootstrap_interval_of_the_interquartile_mean():
     scores = np.random.default_rng(1).random((10, 3))
     low, high = bootstrap_interval(scores, interquartile_mean, rng=0, num_resamples=500)
@@ -93,14 +113,25 @@ def test_bootstrap_interval_of_the_interquartile_mean():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pass_at_k(5, 6, 1), "num_successes is up to 6"),
+        (lambda: pass_at_k(5, 6, 1), "num_successes is 6 where num_attempts is 5"),
         (lambda: pass_at_k(5, 2, 6), "k spans 6 to 6; it must lie between 1 and the attempts made"),
         (lambda: pass_at_k(5, 2, 0), "k spans 0 to 0"),
         (lambda: pass_at_k(5, 2, 1.5), "k is 1.5"),
         (lambda: pass_at_k(5.5, 2, 1), "num_attempts must hold whole numbers"),
         (lambda: pass_at_k(5, -1, 1), "num_successes must hold whole numbers"),
-        (lambda: distinct_at_k([0, 1], [1, 2], 1), "correct must hold only True and False"),
+        (lambda: distinct_at_k([0, 1], [1, 2], 1), r"correct is \[1, 2\]; it must hold only True and False"),
         (lambda: distinct_at_k([0, 1, 2], [1, 0], 1), "labels has length 3 where 2"),
+        (lambda: pass_at_k([10, 100], [11, 50], 1), "num_successes is 11 where num_attempts is 10"),
+        (lambda: pass_at_k([10, 10], [1, 2, 3], 1), "must fit together"),
+        (lambda: pass_at_k(10, 1, [[1], [2, 3]]), "k cannot be read"),
+        (lambda: coverage([]), "num_successes is empty"),
+        (lambda: interquartile_mean([]), "scores is empty"),
+        (lambda: interquartile_mean([1.0, 2.0], axis=3), "axis is 3"),
+        (lambda: bootstrap_interval(np.ones((3, 0))), "2 runs or more"),
+        (lambda: bootstrap_interval([1.0, 2.0], "mean"), "statistic is 'mean'"),
+        (lambda: bootstrap_interval([1.0, 2.0], lambda scores: scores), "to one number"),
+        (lambda: bootstrap_interval([1.0, 2.0], confidence="95%"), "confidence is '95%'"),
+        (lambda: bootstrap_interval([1.0, 2.0], rng="seed"), "rng is 'seed'"),
         (lambda: bootstrap_interval([1.0]), "2 runs or more"),
         (lambda: bootstrap_interval([1.0, 2.0], confidence=95), "confidence is 95"),
     ],

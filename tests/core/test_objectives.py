@@ -59,6 +59,40 @@ def test_labels_that_numpy_would_merge_stay_apart():
     np.testing.assert_allclose(score_sets([[0, 1]], [1, 1], labels=[2**63, 2**63 + 1]), [1.0])
 
 
+class OnAnotherDevice:
+    """An array that NumPy cannot read, as tensors on a GPU are."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return (OnAnotherDevice(value) for value in self.values)
+
+    def __array__(self, *_args, **_options):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+
+def test_labels_on_another_device_are_refused_and_not_counted_as_all_different():
+    with pytest.raises(UserError, match="labels cannot be read as an array: can't convert cuda:0"):
+        score_sets([[0, 1]], [1.0, 1.0], labels=OnAnotherDevice([0, 0]))
+    with pytest.raises(UserError, match="compared by identity"):
+        score_sets([[0, 1]], [1.0, 1.0], labels=[OnAnotherDevice(0), OnAnotherDevice(0)])
+
+
+def test_diversity_must_have_one_value_per_set():
+    with pytest.raises(UserError, match=r"diversity has shape \(3, 1\); returns have \(3,\) sets"):
+        polychromic_objective(np.ones((3, 4)), np.ones((3, 1)))
+    with pytest.raises(UserError, match=r"diversity has shape \(3,\)"):
+        product_objective(best_of)(np.ones((5, 4)), np.ones(3))
+
+
+def test_rounding_just_outside_the_range_is_forgiven():
+    assert polychromic_objective([np.float32(1 + 2**-23), 1.0], 1.0) == 1.0
+
+
 def test_objectives_without_diversity_need_no_labels():
     np.testing.assert_allclose(score_sets([[0, 2]], [1.0, 0.0, 0.5], objective=best_of), [1.0])
 
@@ -85,6 +119,19 @@ def test_product_objective_needs_one_range(ranges):
         product_objective(mean_return, reward_range=ranges[0], diversity_range=ranges[1])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"reward_range": 5}, "reward_range is 5; it must be a pair"),
+        ({"diversity_range": (0, 1, 2)}, "diversity_range is"),
+        ({"diversity_part": 3}, "diversity_part is 3; it must be a function"),
+    ],
+)
+def test_product_objective_names_bad_arguments(arguments, message):
+    with pytest.raises(UserError, match=message):
+        product_objective(best_of, **arguments)
+
+
 def test_product_objective_refuses_values_outside_its_range():
     with pytest.raises(UserError, match=r"reward_part spans \[0, 2\]; its declared range is \[0, 1\]"):
         product_objective(best_of)([[2.0, 0.0], [0.0, 0.0]], [0.5, 0.5])
@@ -100,6 +147,15 @@ def test_product_objective_is_silent_where_the_conditions_hold():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         score_sets(all_sets(6, 3), RETURNS, labels=LABELS, objective=product_objective(mean_return))
+
+
+def test_product_objective_does_not_warn_of_rounding():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rng = np.random.default_rng(0)
+        for _ in range(200):
+            constant = np.full(6, rng.random())
+            score_sets(all_sets(6, 3), constant, labels=LABELS, objective=product_objective(mean_return))
 
 
 def test_product_objective_warns_with_figures_where_they_fail():
@@ -126,13 +182,25 @@ def test_condition_figures_are_the_covariances():
     [
         ({"labels": [0, 1]}, "labels has length 2 where 3"),
         ({"labels": [0, 1, [2]]}, "compared by hash"),
-        ({"labels": "abc"}, "labels holds 'abc' where 3"),
+        ({"labels": "abc"}, r"labels has shape \(\) where \(3,\)"),
         ({"returns": [1.0, np.nan, 0.0]}, r"returns\[1\] is nan"),
         ({"returns": [1.0, 7.0, 0.0]}, r"returns spans \[1, 7\].*in \[0, 1\]"),
-        ({"returns": "high"}, "returns cannot be read as an array of numbers"),
+        ({"returns": "high"}, "returns cannot be read as an array of real numbers"),
         ({"sets": [[0, 3]]}, "sets holds indices from 0 to 3; a group has rollouts 0 to 2"),
         ({"sets": [[1, 1]]}, "names a rollout twice"),
-        ({"sets": [0, 1]}, r"sets has dtype int64 and shape \(2,\)"),
+        ({"sets": [[0, 1], [2]]}, "sets cannot be read as an array"),
+        ({"sets": [[0.0, 1.0]]}, "sets has dtype float64"),
+        ({"returns": []}, "a group has no rollouts"),
+        ({"returns": [1j, 0, 0]}, "real numbers"),
+        ({"returns": ["1", "0", "0"]}, "real numbers"),
+        ({"returns": np.ma.array([1.0, 0.0, 0.0], mask=[0, 1, 0])}, "masked array"),
+        ({"labels": np.zeros((3, 1))}, r"labels has shape \(3, 1\) where \(3,\) is needed"),
+        ({"labels": {0: 1, 1: 1, 2: 1}}, "labels has shape"),
+        ({"labels": [object(), object(), object()]}, "compared by identity"),
+        ({"labels": [float("nan"), "a", "b"]}, "labels holds NaN"),
+        ({"labels": np.array([np.nan, "a", "b"], dtype=object)}, "labels holds NaN"),
+        ({"labels": None}, "diversity is missing; give the labels or the kernel"),
+        ({"sets": [0, 1]}, r"sets has shape \(2,\)"),
         (
             {"sets": np.broadcast_to([0, 1], (5, 1, 2)), "returns": np.zeros((4, 3)), "labels": np.zeros((4, 3))},
             "group axes must agree",

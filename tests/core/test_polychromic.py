@@ -5,10 +5,11 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from polychromic import (
+    DegenerateSetsWarning,
     UserError,
     all_sets,
     mean_return,
@@ -16,6 +17,9 @@ from polychromic import (
     score_sets,
     set_advantages,
 )
+
+# Whole groups as sets are part of what is enumerated here; that they teach nothing is tested on its own.
+pytestmark = pytest.mark.filterwarnings("ignore::polychromic.DegenerateSetsWarning")
 
 
 def enumerated(returns, labels, set_size, homogeneous_zero, credit):
@@ -168,12 +172,10 @@ def test_mean_return_is_ordinary_rl_up_to_a_constant(group):
 
 
 @given(groups_of_rollouts)
-def test_two_different_labels_everywhere_is_mean_return_times_one(group):
-    """With all labels distinct d = 1, and the polychromic advantage is the mean return's."""
+def test_with_all_labels_distinct_it_is_the_advantage_of_the_mean_return(group):
     returns, _, set_size, _ = group
+    assume(set_size > 1)
     size = len(returns)
-    if set_size == 1:
-        return
     got = polychromic_advantages(returns, list(range(size)), set_size=set_size)
     factor = (size - set_size) / (set_size * (size - 1))
     np.testing.assert_allclose(got, factor * (np.array(returns) - np.mean(returns)), atol=1e-12)
@@ -207,6 +209,48 @@ def test_arrays_of_other_libraries_are_read():
     np.testing.assert_allclose(got, expected)
 
 
+@pytest.mark.parametrize(
+    ("settings_", "reason"),
+    [
+        ({"set_size": 4}, "the whole group"),
+        ({"set_size": 2, "num_sets": 1}, "num_sets is 1"),
+        ({"set_size": 1}, "a set of one is homogeneous"),
+    ],
+)
+def test_settings_that_teach_nothing_are_warned_of(settings_, reason):
+    with pytest.warns(DegenerateSetsWarning, match=f"every advantage is 0.*{reason}"):
+        advantages = polychromic_advantages([1.0, 0.0, 1.0, 0.5], [0, 0, 1, 2], **settings_)
+    np.testing.assert_array_equal(advantages, 0)
+
+
+def test_a_group_without_signal_is_exactly_zero():
+    for labels, returns in (([3] * 6, np.random.default_rng(0).random(6)), (range(6), np.full(6, 0.7))):
+        np.testing.assert_array_equal(polychromic_advantages(returns, list(labels), set_size=3), 0)
+
+
+def test_the_leave_one_out_baseline_scales_by_the_number_of_sets():
+    arguments = ([1.0, 0.0, 1.0, 0.5], [0, 0, 1, 2])
+    for num_sets, count in (("all", 6), (3, 3)):
+        plain, scaled = (
+            polychromic_advantages(*arguments, set_size=2, num_sets=num_sets, baseline=baseline, rng=0)
+            for baseline in ("mean", "leave_one_out")
+        )
+        np.testing.assert_allclose(scaled, plain * count / (count - 1))
+
+
+def test_no_groups_are_no_problem():
+    for num_sets in ("all", 3):
+        got = polychromic_advantages(np.zeros((0, 4)), np.zeros((0, 4)), set_size=2, num_sets=num_sets)
+        assert got.shape == (0, 4)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, bool, np.float32, "U3", object])
+def test_labels_of_any_dtype(dtype):
+    labels = np.array([0, 0, 1, 1]).astype(dtype)
+    expected = polychromic_advantages([1.0, 0.0, 1.0, 0.5], [0, 0, 1, 1], set_size=2)
+    np.testing.assert_allclose(polychromic_advantages([1.0, 0.0, 1.0, 0.5], labels, set_size=2), expected)
+
+
 def test_a_seed_repeats_the_random_sets():
     arguments = ([1.0, 0.0, 1.0, 0.5], [0, 0, 1, 2])
     first = polychromic_advantages(*arguments, set_size=2, num_sets=3, rng=4)
@@ -221,14 +265,17 @@ def test_a_seed_repeats_the_random_sets():
         ({"num_sets": "some"}, "num_sets is 'some'; choose one of 'all'"),
         ({"num_sets": 0}, "num_sets is 0"),
         ({"num_sets": 2.5}, "num_sets is 2.5; it must be a whole number"),
+        ({"baseline": "zero"}, "baseline is 'zero'"),
+        ({"homogeneous_zero": "no"}, "homogeneous_zero is 'no'"),
+        ({"num_sets": 2, "rng": "a"}, "rng is 'a'"),
         ({"credit": "best"}, "credit is 'best'"),
         ({"credit": "last"}, "credit is 'last' with num_sets='all'"),
         ({"returns": [0.0, 1.0, 2.0, 0.5]}, r"returns spans \[0, 2\]"),
         ({"returns": [0.0, 1.0, -0.5, 0.5]}, r"returns spans \[-0.5, 1\]"),
         ({"returns": [0.0, 1.0, np.nan, 0.5]}, r"returns\[2\] is nan"),
-        ({"returns": 3.0}, "at least 1 axes"),
+        ({"returns": 3.0}, "at least 1 axis"),
         ({"labels": [0, 1, 2]}, "labels has length 3 where 4 are needed"),
-        ({"group_ids": ["a", "a", "a", "b"]}, "group 'b' has 1 rollouts; set_size 2"),
+        ({"group_ids": ["a", "a", "a", "b"]}, "group 'b' has 1 rollout"),
         ({"group_ids": [0, 0, 1]}, "group_ids has length 3 where 4"),
         ({"returns": np.zeros((2, 2)), "labels": np.zeros((2, 2)), "group_ids": [0, 1]}, "must be flat"),
         ({"returns": np.zeros((2, 0)), "labels": np.zeros((2, 0))}, "at least one rollout"),

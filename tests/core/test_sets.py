@@ -47,6 +47,31 @@ def test_disjoint_sets_share_no_rollout(num_rollouts, set_size):
         assert len(set(group.tolist())) == group.size
 
 
+def test_disjoint_sets_are_shuffled():
+    first, second = disjoint_sets(8, 4, groups=(2,), rng=0)
+    assert not np.array_equal(first, second)
+    mates = disjoint_sets(4, 2, groups=(3000,), rng=1)
+    with_zero = mates[:, 0][(mates[:, 0] == 0).any(axis=1)]
+    counts = np.bincount(with_zero[with_zero > 0], minlength=4)
+    assert counts[1:].min() > 0.8 * counts[1:].max()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: random_sets(4, 2, 2, groups=3), "groups is 3"),
+        (lambda: random_sets(4, 2, 2, groups=(-1,)), "groups is -1"),
+        (lambda: random_sets(4, 2, 2, groups=(2.5,)), "groups is 2.5"),
+        (lambda: random_sets(4, 2, 2, rng="a"), "rng is 'a'"),
+        (lambda: random_sets(4, 2, 2, rng=-1), "rng is -1"),
+        (lambda: disjoint_sets(4, 2, rng=1.5), "rng is 1.5"),
+    ],
+)
+def test_bad_groups_and_seeds_are_named(call, message):
+    with pytest.raises(UserError, match=message):
+        call()
+
+
 @pytest.mark.parametrize("former", [lambda n, k: random_sets(n, k, 2), all_sets, disjoint_sets])
 @pytest.mark.parametrize("set_size", [0, 9, 2.5, True])
 def test_a_set_size_that_does_not_fit_is_named(former, set_size):

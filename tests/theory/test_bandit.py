@@ -38,6 +38,24 @@ def test_most_overlap():
     assert bandit.most_overlap(np.array([0, 0, 2])) == 6
 
 
+@pytest.mark.parametrize("step_size", [0.5, 20.0])
+def test_ppo_style_update_climbs_the_clipped_objective(step_size):
+    """The second epoch's step is the slope of E[min(r A, clip(r) A)] (eq. 2), by finite differences."""
+    logits, rewards = np.array([0.5, 0.0, -0.4]), np.array([1.0, 0.0, 0.7])
+    old = bandit.softmax(logits)
+    advantage = rewards - old @ rewards
+    advantage /= np.sqrt(old @ advantage**2)
+
+    def objective(z):
+        ratio = bandit.softmax(z) / old
+        return old @ np.minimum(ratio * advantage, np.clip(ratio, 0.8, 1.2) * advantage)
+
+    once = dynamics.ppo_update(logits, rewards, step_size, num_epochs=1)
+    twice = dynamics.ppo_update(logits, rewards, step_size, num_epochs=2)
+    slope = [(objective(once + nudge) - objective(once - nudge)) / 2e-6 for nudge in np.eye(3) * 1e-6]
+    np.testing.assert_allclose((twice - once) / step_size, slope, atol=1e-6)
+
+
 def test_ppo_style_update_stops_at_the_clip():
     logits, rewards = np.zeros(2), np.array([1.0, 0.0])
     moved = dynamics.ppo_update(logits, rewards, 50.0, num_epochs=20)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polychromic.core.checks import Floats, Ints, float_array, index_sets, one_of, whole_number
+from polychromic.core.checks import Floats, Ints, float_array, one_of, sets_of_groups, whole_number
 from polychromic.core.objectives import Diversity, SetObjective, polychromic_objective, score_sets
 from polychromic.errors import UserError
 
@@ -47,8 +47,10 @@ def set_advantages(
     one_of("credit", credit, CREDITS)
     one_of("baseline", baseline, BASELINES)
     set_scores = float_array("scores", scores)
-    members = _members_for(set_scores, sets, num_rollouts)
+    members = sets_of_groups(sets, num_rollouts, set_scores.shape[:-1], "scores")
     num_sets, set_size = members.shape[-2:]
+    if num_sets != set_scores.shape[-1]:
+        raise UserError(f"scores has shape {set_scores.shape} for {num_sets} sets; there must be one score per set")
     centred = set_scores - set_scores.mean(axis=-1, keepdims=True)
     if baseline == "leave_one_out":
         if num_sets < 2:
@@ -90,11 +92,10 @@ def leave_one_out_advantages(
     """
     group_returns = float_array("returns", returns)
     num_rollouts = group_returns.shape[-1]
-    members = index_sets(sets, num_rollouts)
+    members = sets_of_groups(sets, num_rollouts, group_returns.shape[:-1], "returns")
     num_sets, set_size = members.shape[-2:]
     if set_size < 2:
         raise UserError("sets has set_size 1; leaving one out needs at least 2 members")
-    members = np.broadcast_to(members, (*group_returns.shape[:-1], num_sets, set_size))
 
     def scores_of(subsets: Ints) -> Floats:
         return score_sets(
@@ -105,20 +106,6 @@ def leave_one_out_advantages(
     without = np.stack([scores_of(np.delete(members, i, axis=-1)) for i in range(set_size)], axis=-1)
     total = _sum_per_rollout(whole[..., None] - without, members, num_rollouts)
     return np.asarray(total * (num_rollouts / (num_sets * set_size)))
-
-
-def _members_for(scores: Floats, sets: ArrayLike, num_rollouts: int) -> Ints:
-    members = index_sets(sets, num_rollouts)
-    if members.shape[-2] != scores.shape[-1]:
-        raise UserError(
-            f"scores has shape {scores.shape} for {members.shape[-2]} sets; there must be one score per set"
-        )
-    try:
-        return np.broadcast_to(members, (*scores.shape[:-1], *members.shape[-2:]))
-    except ValueError:
-        raise UserError(
-            f"sets has shape {members.shape} and scores {scores.shape}; their group axes must agree"
-        ) from None
 
 
 def _sum_per_rollout(values: Floats, members: Ints, num_rollouts: int) -> Floats:

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polychromic.core.checks import Floats, float_array, label_array, square_kernel
+from polychromic.core.checks import (
+    ROUNDING,
+    Floats,
+    flag,
+    float_array,
+    label_array,
+    read_array,
+    real_number,
+    square_kernel,
+)
 from polychromic.errors import UserError
 
 
@@ -20,14 +29,17 @@ def distinct_fraction(labels: Any, *, homogeneous_zero: bool = True) -> Floats:
         d = |{labels}| / n,   and d = 0 if all labels are alike
 
     Args:
-        labels: [..., n]; equal labels mark trajectories that count as the same (the same set of rooms, say).
+        labels: [..., n]; equal labels mark trajectories that count as the same (the same set of rooms, say). A list
+            of equally long tuples is read as an array; `score_sets`, which knows the number of rollouts, takes
+            tuples as labels.
         homogeneous_zero: the paper's rule for a set whose members are all alike. Without it such a set has
             d = 1/n, as in Poly-EPO, the authors' follow-up for language models.
 
     Returns:
         [...], each in {0, 2/n, …, 1} (or {1/n, …, 1} without the rule).
     """
-    array = np.asarray(labels)
+    flag("homogeneous_zero", homogeneous_zero)
+    array = read_array("labels", labels)
     if array.ndim < 1 or array.shape[-1] < 1:
         raise UserError(f"labels has shape {array.shape}; it must be [..., set_size] with at least one member")
     ordered = np.sort(label_array(labels, array.shape), axis=-1)
@@ -51,22 +63,29 @@ def vendi_diversity(kernel: ArrayLike, *, order: float = 1.0) -> Floats:
         [...], 0 when all members are alike and 1 when all are orthogonal. A set of one has diversity 0.
     """
     array = square_kernel("kernel", kernel)
-    if not order > 0:
-        raise UserError(f"order is {order}; the Vendi score needs an order above 0")
+    order = real_number("order", order, 0.0, np.inf)
+    if order == 0:
+        raise UserError("order is 0; the Vendi score needs an order above 0")
     size = array.shape[-1]
     if size == 1:
         return np.zeros(array.shape[:-2])
     eigenvalues = np.linalg.eigvalsh(array / size)
-    if eigenvalues.min() < -1e-6:
+    if eigenvalues.min(initial=0.0) < -1e-6:
         raise UserError(f"kernel has the eigenvalue {eigenvalues.min() * size:.6g}; it must be positive semi-definite")
-    weights = np.clip(eigenvalues, 0.0, None)
+    # Eigenvalues that are zero but for rounding would count as members of their own at small orders.
+    weights = np.where(eigenvalues > size * np.finfo(np.float64).eps, eigenvalues, 0.0)
     weights /= weights.sum(axis=-1, keepdims=True)
-    if order == 1:
-        entropy = -np.where(weights > 0, weights * np.log(np.where(weights > 0, weights, 1.0)), 0.0).sum(axis=-1)
-    elif np.isinf(order):
-        entropy = -np.log(weights.max(axis=-1))
+    largest = weights.max(axis=-1, keepdims=True)
+    relative = weights / largest
+    logs = np.log(np.where(relative > 0, relative, 1.0)) + np.log(largest)
+    if np.isinf(order):
+        entropy = -np.log(largest[..., 0])
+    elif abs(order - 1.0) < 1e-6:
+        entropy = -(weights * logs).sum(axis=-1)
     else:
-        entropy = np.log((weights**order).sum(axis=-1)) / (1.0 - order)
+        # Powers of w / largest, so that no order underflows.
+        total = np.log(np.where(relative > 0, relative**order, 0.0).sum(axis=-1))
+        entropy = (total + order * np.log(largest[..., 0])) / (1.0 - order)
     return np.asarray(np.clip((np.exp(entropy) - 1.0) / (size - 1), 0.0, 1.0))
 
 
@@ -80,8 +99,11 @@ def mean_pairwise_distance(kernel: ArrayLike) -> Floats:
         [...] in [0, 1]. A set of one has diversity 0.
     """
     array = square_kernel("kernel", kernel)
-    if array.min() < -1e-9 or array.max() > 1 + 1e-9:
-        raise UserError(f"kernel spans [{array.min():.6g}, {array.max():.6g}]; similarities must lie in [0, 1]")
+    low, high = array.min(initial=0.0), array.max(initial=1.0)
+    if low < -ROUNDING or high > 1 + ROUNDING:
+        raise UserError(
+            f"kernel spans [{low:.8g}, {high:.8g}]; similarities must lie in [0, 1] (for cosines give (1 + kernel) / 2)"
+        )
     size = array.shape[-1]
     if size == 1:
         return np.zeros(array.shape[:-2])
@@ -90,11 +112,15 @@ def mean_pairwise_distance(kernel: ArrayLike) -> Floats:
 
 
 def kernel_from_embeddings(embeddings: ArrayLike) -> Floats:
-    """Cosine similarities of embeddings [..., N, features], as a kernel [..., N, N] for the functions above."""
+    """Cosine similarities of embeddings [..., N, features], as a kernel [..., N, N].
+
+    It suits `vendi_diversity` as it is; cosines can be negative, so give `mean_pairwise_distance` (1 + kernel) / 2.
+    """
     array = float_array("embeddings", embeddings, ndim_at_least=2)
     length = np.linalg.norm(array, axis=-1, keepdims=True)
     if (length == 0).any():
-        raise UserError("embeddings holds a row of zeros, which has no direction; cosine similarity needs one")
+        where = [int(i) for i in np.argwhere(length[..., 0] == 0)[0]]
+        raise UserError(f"embeddings{where} is a row of zeros, which has no direction; cosine similarity needs one")
     unit = array / length
     kernel = unit @ np.swapaxes(unit, -1, -2)
     diagonal = np.arange(kernel.shape[-1])

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polychromic.core.checks import Floats, Ints, Seed, float_array, label_array, whole_number
+from polychromic.core.checks import (
+    Floats,
+    Ints,
+    Seed,
+    bool_array,
+    float_array,
+    generator,
+    label_array,
+    read_array,
+    real_number,
+    whole_number,
+)
 from polychromic.errors import UserError
 
 
@@ -17,7 +28,7 @@ def pass_at_k(num_attempts: ArrayLike, num_successes: ArrayLike, k: int | Sequen
 
         pass@k = 1 − C(attempts − successes, k) / C(attempts, k)
 
-    Computed as a running product of ratios, so that 10⁶ attempts neither overflow nor lose digits.
+    Computed from a running sum of log(1 − successes/(attempts − j)), so that 10⁶ attempts do not overflow.
 
     Args:
         num_attempts: [...], attempts made per configuration.
@@ -27,15 +38,23 @@ def pass_at_k(num_attempts: ArrayLike, num_successes: ArrayLike, k: int | Sequen
     Returns:
         [...] for one k, [..., K] for several.
     """
-    attempts, successes = np.broadcast_arrays(
-        _counts("num_attempts", num_attempts), _counts("num_successes", num_successes)
-    )
-    if (successes > attempts).any():
-        raise UserError(f"num_successes is up to {successes.max()}; it cannot exceed num_attempts ({attempts.min()})")
+    made, succeeded = _counts("num_attempts", num_attempts), _counts("num_successes", num_successes)
+    try:
+        attempts, successes = np.broadcast_arrays(made, succeeded)
+    except ValueError:
+        raise UserError(
+            f"num_attempts has shape {made.shape} and num_successes {succeeded.shape}; they must fit together"
+        ) from None
+    too_many = successes > attempts
+    if too_many.any():
+        raise UserError(
+            f"num_successes is {successes[too_many][0]} where num_attempts is {attempts[too_many][0]}; "
+            "there cannot be more successes than attempts"
+        )
     ks = _ks(k, int(attempts.min(initial=np.iinfo(np.int64).max)))
     # Few distinct (attempts, successes) pairs occur; each is worked out once.
     pairs, which = np.unique(np.stack([attempts.ravel(), successes.ravel()]), axis=1, return_inverse=True)
-    table = np.array([1.0 - _miss_chance(int(n), int(c), ks) for n, c in pairs.T]).reshape(-1, len(ks))
+    table = np.array([_hit_chance(int(n), int(c), ks) for n, c in pairs.T]).reshape(-1, len(ks))
     result = table[which.ravel()].reshape(*attempts.shape, len(ks))
     return result if np.ndim(k) else result[..., 0]
 
@@ -53,30 +72,38 @@ def distinct_at_k(labels: Any, correct: ArrayLike, k: int | Sequence[int] | Ints
     Returns:
         [...] for one k, [..., K] for several.
     """
-    right = float_array("correct", correct)
-    if not np.isin(right, (0.0, 1.0)).all():
-        raise UserError("correct must hold only True and False (or 1 and 0)")
+    right = bool_array("correct", correct)
+    if right.ndim < 1:
+        raise UserError(f"correct is {correct!r}; it must hold one entry per attempt, [..., N]")
     codes = label_array(labels, right.shape)
     num_attempts = right.shape[-1]
     ks = _ks(k, num_attempts)
     result = np.zeros((*right.shape[:-1], len(ks)))
     for group in np.ndindex(right.shape[:-1]):
-        _, counts = np.unique(codes[group][right[group] > 0], return_counts=True)
+        _, counts = np.unique(codes[group][right[group]], return_counts=True)
         for count, times in zip(*np.unique(counts, return_counts=True), strict=True):
-            result[group] += times * (1.0 - _miss_chance(num_attempts, int(count), ks))
+            result[group] += times * _hit_chance(num_attempts, int(count), ks)
     return result if np.ndim(k) else result[..., 0]
 
 
 def coverage(num_successes: ArrayLike) -> float:
     """The share of configurations solved at least once; `num_successes` holds one count per configuration."""
-    return float((_counts("num_successes", num_successes) > 0).mean())
+    counts = _counts("num_successes", num_successes)
+    if counts.size == 0:
+        raise UserError("num_successes is empty; coverage needs at least one configuration")
+    return float((counts > 0).mean())
 
 
 def interquartile_mean(scores: ArrayLike, axis: int | None = None) -> Floats:
     """The mean of the middle half of the scores, which outliers cannot move (Agarwal et al. 2021)."""
     from scipy import stats  # here, because it takes longer to import than all the rest of the core
 
-    return np.asarray(stats.trim_mean(float_array("scores", scores), 0.25, axis=axis))
+    array = float_array("scores", scores)
+    if array.size == 0:
+        raise UserError("scores is empty; a mean needs at least one")
+    if axis is not None:
+        whole_number("axis", axis, at_least=-array.ndim, at_most=array.ndim - 1, why=f"scores has shape {array.shape}")
+    return np.asarray(stats.trim_mean(array, 0.25, axis=axis))
 
 
 def bootstrap_interval(
@@ -103,12 +130,13 @@ def bootstrap_interval(
 
     array = float_array("scores", scores)
     table = array[:, None] if array.ndim == 1 else array
-    if table.ndim != 2 or len(table) < 2:
+    if table.ndim != 2 or len(table) < 2 or table.shape[1] < 1:
         raise UserError(
             f"scores has shape {array.shape}; an interval needs [runs] or [runs, tasks] with 2 runs or more"
         )
-    if not 0 < confidence < 1:
-        raise UserError(f"confidence is {confidence}; it must lie between 0 and 1, 0.95 for example")
+    confidence = real_number("confidence", confidence, 0.0, 1.0)
+    if not callable(statistic) or np.ndim(statistic(table)):
+        raise UserError(f"statistic is {statistic!r}; it must be a function from scores [runs, tasks] to one number")
     # SciPy resamples each of several samples on its own: one sample per task is stratification by task.
     result = stats.bootstrap(
         tuple(table.T),
@@ -117,20 +145,20 @@ def bootstrap_interval(
         confidence_level=confidence,
         n_resamples=whole_number("num_resamples", num_resamples, at_least=1),
         method="percentile",
-        rng=np.random.default_rng(rng),
+        rng=generator(rng),
     )
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
-def _miss_chance(num_attempts: int, marked: int, ks: Ints) -> Floats:
-    """C(attempts − marked, k) / C(attempts, k) for each k."""
+def _hit_chance(num_attempts: int, marked: int, ks: Ints) -> Floats:
+    """1 − C(attempts − marked, k) / C(attempts, k) for each k."""
     if marked == 0:
-        return np.ones(len(ks))
-    # Symmetric in marked and k: Π_{j<k} (1 − marked/(attempts − j)) for all k at once.
+        return np.zeros(len(ks))
+    # The ratio is Π_{j<k} (1 − marked/(attempts − j)), for all k at once.
     steps = np.arange(int(ks.max()))
     with np.errstate(divide="ignore"):
         logs = np.log1p(-np.minimum(marked / (num_attempts - steps), 1.0))
-    return np.asarray(np.exp(np.concatenate([[0.0], np.cumsum(logs)]))[ks])
+    return np.asarray(-np.expm1(np.cumsum(logs)[ks - 1]))
 
 
 def _counts(name: str, value: ArrayLike) -> Ints:
@@ -141,7 +169,7 @@ def _counts(name: str, value: ArrayLike) -> Ints:
 
 
 def _ks(k: int | Sequence[int] | Ints, most: int) -> Ints:
-    ks = np.atleast_1d(np.asarray(k))
+    ks = np.atleast_1d(read_array("k", k))
     if ks.dtype.kind not in "iu" or ks.ndim != 1 or ks.size == 0:
         raise UserError(f"k is {k!r}; it must be a whole number or a list of them")
     if ks.min() < 1 or ks.max() > most:

@@ -14,21 +14,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polychromic.core.checks import (
+    ROUNDING,
     Floats,
     float_array,
-    index_sets,
     label_array,
+    members_array,
+    real_number,
+    sets_of_groups,
     square_kernel,
     unit_interval,
 )
 from polychromic.core.diversity import distinct_fraction, vendi_diversity
 from polychromic.errors import UserError
 
-SetObjective = Callable[[Floats, Floats], ArrayLike]
+SetObjective = Callable[[Floats, Any], ArrayLike]
 Diversity = Callable[[NDArray[Any]], ArrayLike]
 
 
-def polychromic_objective(returns: ArrayLike, diversity: ArrayLike) -> Floats:
+def polychromic_objective(returns: ArrayLike, diversity: ArrayLike | None) -> Floats:
     """f_poly(s, τ_{1:n}) = (1/n) Σ_i R(τ_i) · d(s, τ_{1:n})   (paper, eq. 7).
 
     Args:
@@ -38,18 +41,18 @@ def polychromic_objective(returns: ArrayLike, diversity: ArrayLike) -> Floats:
     Returns:
         [...] in [0, 1]: high only for sets that are both successful and diverse.
     """
-    reward = mean_return(unit_interval("returns", float_array("returns", returns)))
-    return reward * unit_interval("diversity", float_array("diversity", diversity, ndim_at_least=0))
+    reward = mean_return(unit_interval("returns", members_array("returns", returns)))
+    return reward * unit_interval("diversity", _diversity_for(diversity, reward.shape))
 
 
 def mean_return(returns: ArrayLike, diversity: ArrayLike | None = None) -> Floats:  # noqa: ARG001
     """(1/n) Σ_i R(τ_i), [..., n] → [...]. Under it set RL is ordinary RL (paper, section 3.1)."""
-    return np.asarray(float_array("returns", returns).mean(axis=-1))
+    return np.asarray(members_array("returns", returns).mean(axis=-1))
 
 
 def best_of(returns: ArrayLike, diversity: ArrayLike | None = None) -> Floats:  # noqa: ARG001
     """max_i R(τ_i), [..., n] → [...]. With returns 0 and 1 its expectation is pass@n."""
-    return np.asarray(float_array("returns", returns).max(axis=-1))
+    return np.asarray(members_array("returns", returns).max(axis=-1))
 
 
 class PolychromicConditionWarning(UserWarning):
@@ -81,13 +84,19 @@ class ProductObjective:
     diversity_part: Callable[[Floats], ArrayLike]
     part_range: tuple[float, float]
 
-    def parts(self, returns: ArrayLike, diversity: ArrayLike) -> tuple[Floats, Floats]:
+    def parts(self, returns: ArrayLike, diversity: ArrayLike | None) -> tuple[Floats, Floats]:
         """φ^(R) and φ^(d), each [...], after a check that both stay in the common range."""
-        given_diversity = float_array("diversity", diversity, ndim_at_least=0)
-        reward = float_array("reward_part", self.reward_part(float_array("returns", returns)), ndim_at_least=0)
+        members = members_array("returns", returns)
+        given_diversity = _diversity_for(diversity, members.shape[:-1])
+        reward = float_array("reward_part", self.reward_part(members), ndim_at_least=0)
         diverse = float_array("diversity_part", self.diversity_part(given_diversity), ndim_at_least=0)
+        for name, part in (("reward_part", reward), ("diversity_part", diverse)):
+            if part.shape != members.shape[:-1]:
+                raise UserError(
+                    f"{name} returned shape {part.shape}; one value per set is needed: {members.shape[:-1]}"
+                )
         low, high = self.part_range
-        slack = 1e-9 * max(1.0, abs(low), abs(high))
+        slack = ROUNDING * max(1.0, abs(low), abs(high))
         for name, part in (("reward_part", reward), ("diversity_part", diverse)):
             if part.size and (part.min() < low - slack or part.max() > high + slack):
                 raise UserError(
@@ -95,7 +104,7 @@ class ProductObjective:
                 )
         return reward, diverse
 
-    def __call__(self, returns: ArrayLike, diversity: ArrayLike) -> Floats:
+    def __call__(self, returns: ArrayLike, diversity: ArrayLike | None) -> Floats:
         reward, diverse = self.parts(returns, diversity)
         return reward * diverse
 
@@ -129,7 +138,13 @@ def product_objective(
         reward_range: (inf, sup) of φ^(R).
         diversity_range: (inf, sup) of φ^(d).
     """
-    low, high = map(float, reward_range)
+    for name, part in (("reward_part", reward_part), ("diversity_part", diversity_part)):
+        if part is not None and not callable(part):
+            raise UserError(f"{name} is {part!r}; it must be a function")
+    for name, span in (("reward_range", reward_range), ("diversity_range", diversity_range)):
+        if not (isinstance(span, tuple | list) and len(span) == 2):
+            raise UserError(f"{name} is {span!r}; it must be a pair (inf, sup)")
+    low, high = (real_number("reward_range", bound, -np.inf, np.inf) for bound in reward_range)
     if not (low < high and tuple(map(float, diversity_range)) == (low, high)):
         raise UserError(
             f"reward_range is {tuple(reward_range)} and diversity_range {tuple(diversity_range)}; a polychromic "
@@ -158,25 +173,20 @@ def score_sets(
         kernel: [..., N, N] similarities, instead of labels.
         objective: from set returns [..., M, n] and diversity [..., M] to scores [..., M].
         diversity: from labels [..., M, n] or a kernel [..., M, n, n] to [..., M]. By default `distinct_fraction`
-            for labels, `vendi_diversity` for a kernel, and 1 where neither is given (for `mean_return`, `best_of`).
+            for labels and `vendi_diversity` for a kernel. Where neither is given the objective gets None instead,
+            which suits those that do not look at diversity (`mean_return`, `best_of`).
 
     Returns:
         [..., M].
     """
     group_returns = float_array("returns", returns)
-    members = index_sets(sets, group_returns.shape[-1])
-    try:
-        members = np.broadcast_to(members, (*group_returns.shape[:-1], *members.shape[-2:]))
-    except ValueError:
-        raise UserError(
-            f"sets has shape {members.shape} and returns {group_returns.shape}; their group axes must agree"
-        ) from None
+    members = sets_of_groups(sets, group_returns.shape[-1], group_returns.shape[:-1], "returns")
     set_returns = _gather(group_returns, members)
     set_diversity, set_labels = _diversity_of_sets(members, group_returns.shape, labels, kernel, diversity)
     scores = float_array("objective(returns, diversity)", objective(set_returns, set_diversity), ndim_at_least=0)
     if scores.shape != members.shape[:-1]:
         raise UserError(f"objective returned shape {scores.shape}; one score per set is needed: {members.shape[:-1]}")
-    if isinstance(objective, ProductObjective) and set_labels is not None:
+    if isinstance(objective, ProductObjective) and set_diversity is not None and set_labels is not None and scores.size:
         _warn_of_conditions(objective.conditions(set_returns, set_diversity, set_labels))
     return scores
 
@@ -187,7 +197,8 @@ def _diversity_of_sets(
     labels: Any,
     kernel: ArrayLike | None,
     diversity: Diversity | None,
-) -> tuple[Floats, NDArray[Any] | None]:
+) -> tuple[Floats | None, NDArray[Any] | None]:
+    """The diversity of every set, [..., M], and its labels, [..., M, n], where there are any."""
     if labels is not None and kernel is not None:
         raise UserError("labels and kernel are both given; diversity reads one of them")
     set_labels = None
@@ -203,11 +214,21 @@ def _diversity_of_sets(
     elif diversity is not None:
         raise UserError("diversity is given without labels or a kernel to read")
     else:
-        value = np.ones(members.shape[:-1])
+        return None, None
     found = float_array("diversity", value, ndim_at_least=0)
     if found.shape != members.shape[:-1]:
         raise UserError(f"diversity returned shape {found.shape}; one value per set is needed: {members.shape[:-1]}")
     return found, set_labels
+
+
+def _diversity_for(diversity: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
+    """The diversity of sets whose returns have the shape [*shape, n]."""
+    if diversity is None:
+        raise UserError("diversity is missing; give the labels or the kernel that it is worked out from")
+    array = float_array("diversity", diversity, ndim_at_least=0)
+    if array.shape != shape:
+        raise UserError(f"diversity has shape {array.shape}; returns have {shape} sets, each with one diversity")
+    return array
 
 
 def _gather(values: NDArray[Any], members: NDArray[np.int64]) -> NDArray[Any]:
@@ -227,11 +248,12 @@ def _covariance(first: Floats, second: NDArray[Any]) -> float:
 
 
 def _warn_of_conditions(figures: ConditionFigures) -> None:
-    # Samples in which nothing varies say nothing about a sign, hence the strict comparisons.
+    # Samples in which nothing varies say nothing about a sign; what rounding leaves of a zero is far below this.
+    rounding = 1e-12
     failed = []
-    if figures.reward_covariance < 0:
+    if figures.reward_covariance < -rounding:
         failed.append(f"Cov(reward part, sum of returns) = {figures.reward_covariance:.4g}, should be > 0")
-    if figures.homogeneity_covariance > 0:
+    if figures.homogeneity_covariance > rounding:
         failed.append(
             f"Cov(diversity part, count of the most common label) = {figures.homogeneity_covariance:.4g}, should be < 0"
         )

@@ -6,10 +6,12 @@ trajectory k owns steps offsets[k] … offsets[k + 1] − 1.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import Any
 
-from polychromic.core.checks import Floats, Ints, float_array
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polychromic.core.checks import Floats, Ints, bool_array, float_array, int_array, real_number
 from polychromic.errors import UserError
 
 
@@ -18,11 +20,8 @@ def discounted_return(rewards: ArrayLike, offsets: ArrayLike, *, discount: float
 
     The return of trajectory k as a whole is the entry at offsets[k].
     """
-    reward = float_array("rewards", rewards)
-    bounds = _bounds(offsets, len(reward))
-    _in_unit_interval("discount", discount)
-    # A(t) = r(t) + γ A(t + 1), which is GAE with λ = 1 and no critic.
-    return _backward_sum(reward, bounds, float(discount), np.zeros(len(bounds) - 1))
+    reward = _flat("rewards", rewards)
+    return _backward_sum(reward, _bounds(offsets, len(reward)), real_number("discount", discount, 0.0, 1.0))
 
 
 def gae(
@@ -55,36 +54,37 @@ def gae(
     Returns:
         A_t, [S].
     """
-    reward = float_array("rewards", rewards)
-    value = float_array("values", values)
-    if value.shape != reward.shape or reward.ndim != 1:
-        raise UserError(f"values has shape {value.shape} and rewards {reward.shape}; both must be flat and alike, [S]")
+    reward, value = _flat("rewards", rewards), _flat("values", values)
+    if value.shape != reward.shape:
+        raise UserError(f"values has shape {value.shape} and rewards {reward.shape}; both must be alike, [S]")
     bounds = _bounds(offsets, len(reward))
-    _in_unit_interval("discount", discount)
-    _in_unit_interval("gae_lambda", gae_lambda)
+    discount = real_number("discount", discount, 0.0, 1.0)
+    gae_lambda = real_number("gae_lambda", gae_lambda, 0.0, 1.0)
     num_trajectories = len(bounds) - 1
+    terminal = np.full(num_trajectories, final_values is None)
+    if terminated is not None:
+        terminal = _per_trajectory("terminated", bool_array("terminated", terminated), num_trajectories)
     bootstrap = np.zeros(num_trajectories)
     if final_values is not None:
-        bootstrap = _per_trajectory("final_values", final_values, num_trajectories)
-        if terminated is not None:
-            bootstrap = np.where(_per_trajectory("terminated", terminated, num_trajectories) > 0, 0.0, bootstrap)
-    elif terminated is not None and not np.all(terminated):
+        value_after = _per_trajectory("final_values", float_array("final_values", final_values), num_trajectories)
+        bootstrap = np.where(terminal, 0.0, value_after)
+    elif not terminal.all():
         raise UserError("terminated has False entries but final_values is not given; truncated ends bootstrap from it")
     next_value = np.empty_like(value)
     next_value[:-1] = value[1:]
     occupied = np.diff(bounds) > 0
     next_value[bounds[1:][occupied] - 1] = bootstrap[occupied]
     delta = reward + discount * next_value - value
-    return _backward_sum(delta, bounds, float(discount * gae_lambda), np.zeros(num_trajectories))
+    return _backward_sum(delta, bounds, discount * gae_lambda)
 
 
-def _backward_sum(terms: Floats, bounds: Ints, factor: float, start: Floats) -> Floats:
+def _backward_sum(terms: Floats, bounds: Ints, factor: float) -> Floats:
     """x_t = terms_t + factor · x_{t+1} within each trajectory, all trajectories in step from their ends."""
     lengths = np.diff(bounds)
     result = np.empty_like(terms)
     # Longest first, so that the trajectories still running at step `back` from the end are a prefix.
     order = np.argsort(-lengths, kind="stable")
-    running = start[order].astype(np.float64)
+    running = np.zeros(len(lengths))
     last = bounds[1:][order] - 1
     sorted_lengths = lengths[order]
     for back in range(int(lengths.max(initial=0))):
@@ -96,10 +96,9 @@ def _backward_sum(terms: Floats, bounds: Ints, factor: float, start: Floats) -> 
 
 
 def _bounds(offsets: ArrayLike, num_steps: int) -> Ints:
-    bounds = np.asarray(offsets)
-    if bounds.ndim != 1 or len(bounds) < 1 or bounds.dtype.kind not in "iu":
-        raise UserError(f"offsets has shape {bounds.shape} and dtype {bounds.dtype}; it must be integers [K + 1]")
-    bounds = bounds.astype(np.int64)
+    bounds = int_array("offsets", offsets)
+    if bounds.ndim != 1 or len(bounds) < 1:
+        raise UserError(f"offsets has shape {bounds.shape}; it must be flat, [K + 1]")
     if bounds[0] != 0 or bounds[-1] != num_steps or (np.diff(bounds) < 0).any():
         raise UserError(
             f"offsets runs from {bounds[0]} to {bounds[-1]}; it must rise from 0 to the number of steps, {num_steps}"
@@ -107,13 +106,14 @@ def _bounds(offsets: ArrayLike, num_steps: int) -> Ints:
     return bounds
 
 
-def _per_trajectory(name: str, value: ArrayLike, num_trajectories: int) -> Floats:
+def _flat(name: str, value: ArrayLike) -> Floats:
     array = float_array(name, value)
-    if array.shape != (num_trajectories,):
-        raise UserError(f"{name} has shape {array.shape}; offsets describe {num_trajectories} trajectories")
+    if array.ndim != 1:
+        raise UserError(f"{name} has shape {array.shape}; it must be flat, [S], all trajectories one after another")
     return array
 
 
-def _in_unit_interval(name: str, value: float) -> None:
-    if not 0.0 <= value <= 1.0:
-        raise UserError(f"{name} is {value}; it must lie between 0 and 1")
+def _per_trajectory(name: str, array: NDArray[Any], num_trajectories: int) -> NDArray[Any]:
+    if array.shape != (num_trajectories,):
+        raise UserError(f"{name} has shape {array.shape}; offsets describe {num_trajectories} trajectories")
+    return array

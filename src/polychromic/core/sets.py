@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 
-from polychromic.core.checks import Ints, Seed, set_size_of, whole_number
+from polychromic.core.checks import Ints, Seed, generator, group_axes, set_size_of, whole_number
 from polychromic.errors import UserError
 
 MOST_ENUMERATED_SETS = 1_000_000
@@ -34,7 +34,7 @@ def random_sets(
     num_rollouts = whole_number("num_rollouts", num_rollouts, at_least=1)
     set_size = set_size_of(set_size, num_rollouts)
     num_sets = whole_number("num_sets", num_sets, at_least=1)
-    keys = np.random.default_rng(rng).random((*groups, num_sets, num_rollouts))
+    keys = generator(rng).random((*group_axes(groups), num_sets, num_rollouts))
     # The n smallest of N independent uniform keys are a uniformly random n-subset.
     chosen = np.argpartition(keys, set_size - 1, axis=-1)[..., :set_size]
     return np.sort(chosen, axis=-1).astype(np.int64, copy=False)
@@ -66,6 +66,7 @@ def disjoint_sets(num_rollouts: int, set_size: int, *, groups: tuple[int, ...] =
     num_rollouts = whole_number("num_rollouts", num_rollouts, at_least=1)
     set_size = set_size_of(set_size, num_rollouts)
     num_sets = num_rollouts // set_size
-    order = np.argsort(np.random.default_rng(rng).random((*groups, num_rollouts)), axis=-1)
+    groups = group_axes(groups)
+    order = np.argsort(generator(rng).random((*groups, num_rollouts)), axis=-1)
     sets = order[..., : num_sets * set_size].reshape(*groups, num_sets, set_size)
     return np.sort(sets, axis=-1).astype(np.int64, copy=False)

@@ -81,7 +81,6 @@ class Curve:
     success: Floats
     entropy: Floats
     distinct_right: Floats
-    final_policy: Floats
 
 
 def train(
@@ -99,5 +98,4 @@ def train(
         success=np.asarray(policy @ rewards),
         entropy=entropy(policy),
         distinct_right=np.asarray((1.0 - (1.0 - policy[:, right]) ** draws).sum(axis=-1)),
-        final_policy=policy[-1],
     )

@@ -13,21 +13,21 @@ from polychromic.theory import claims, dynamics
 
 # One colour per method wherever it appears; readable in grey and by colour-blind readers.
 GREY, RED = "#6b7280", "#cb181d"
-BLUES = ("#9ecae1", "#4292c6", "#2171b5", "#08306b")
+BLUES = ("#6baed6", "#2171b5", "#08306b")
 
 
 def scaffold_figure() -> Figure:
     """Scaffold values of homogeneous and heterogeneous sets over the probability that the policy gives them."""
     figure = Figure(figsize=(9.2, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for colour, set_size in zip(BLUES[1:], (2, 3, 5), strict=True):
+    for colour, set_size in zip(BLUES, (2, 3, 5), strict=True):
         probability = np.linspace(0.005, 0.995, 120)
         values = [claims.homogeneous_scaffold(float(p), set_size) for p in probability]
         left.plot(probability, values, color=colour, label=f"n = {set_size}")
         left.axvline((set_size - 1) / set_size, color=colour, linestyle=":", linewidth=1)
     _labels(left, "Homogeneous set {a, …, a}, a right", "p = π(a)", "scaffold value Λ")
-    left.text(0.01, 0.02, "dotted: (n − 1)/n, from where on Λ < 0", transform=left.transAxes, fontsize=8, color=GREY)
-    for colour, (set_size, num_right) in zip(BLUES[1:], ((2, 2), (3, 3), (4, 4)), strict=True):
+    left.text(0.02, 0.28, "dotted: (n − 1)/n", transform=left.transAxes, fontsize=8, color=GREY)
+    for colour, (set_size, num_right) in zip(BLUES, ((2, 2), (3, 3), (4, 4)), strict=True):
         probability = np.linspace(0.01, 0.99, 60)
         values = [claims.heterogeneous_scaffold(float(p), set_size, num_right) for p in probability]
         right.plot(probability, values, color=colour, label=f"n = {set_size}, all right")
@@ -57,7 +57,7 @@ def bandit_figure(curves: list[dynamics.Curve]) -> Figure:
     """Success, entropy and distinct right arms over training."""
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     panels = figure.subplots(1, 3)
-    colours = (GREY, RED, *BLUES[1:])
+    colours = (GREY, RED, *BLUES)
     for curve, colour in zip(curves, colours, strict=True):
         steps = np.arange(1, len(curve.success) + 1)  # from 1, for the logarithmic axis
         style = "-" if "poly" in curve.name else "--"

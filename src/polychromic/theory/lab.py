@@ -74,17 +74,12 @@ def _make_folder(out: Path) -> None:
 
 def _table(claims: list[Claim]) -> Table:
     table = Table(title="The paper's claims, checked by enumeration", title_justify="left")
-    for name, options in (
-        ("where", {}),
-        ("claim", {"min_width": 30}),
-        ("as printed", {"justify": "right"}),
-        ("exact", {"justify": "right"}),
-        ("holds", {"justify": "center"}),
-    ):
-        table.add_column(name, **options)
+    # The verdict comes first, and every cell folds, so that a narrow terminal or a log file cuts nothing off.
+    for name, width in (("holds", 5), ("where", 13), ("claim", None), ("as printed", 14), ("exact", 16)):
+        table.add_column(name, max_width=width, overflow="fold")
     for claim in claims:
         verdict = "[green]yes[/]" if claim.holds else "[red]no[/]"
         # Square brackets in a formula are not markup.
         cells = map(escape, (claim.where, claim.claim, claim.as_printed, claim.exact))
-        table.add_row(*cells, verdict)
+        table.add_row(verdict, *cells)
     return table
