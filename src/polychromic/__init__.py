@@ -42,6 +42,7 @@ __version__ = "0.1.0"
 _LAZY: dict[str, str] = {
     "check_fork": "polychromic.envs.check",
     "from_gymnasium": "polychromic.envs.gymnasium_world",
+    "make": "polychromic.envs.grid.world",
 }
 
 __all__ = [

@@ -1,0 +1,40 @@
+"""One vocabulary for every level, so that a policy trained on one level can read the missions of another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+PADDING = 0
+UNKNOWN = 1
+
+# The BabyAI language, then the words that only MiniGrid's own missions use. New words go to the end: ids are stored
+# with policies.
+WORDS = (
+    *("<padding>", "<unknown>"),
+    *("go", "to", "pick", "up", "open", "put", "next", "the", "a", "and", "then", "after", "you"),
+    *("object", "ball", "box", "key", "door"),
+    *("red", "green", "blue", "purple", "yellow", "grey"),
+    *("in", "front", "of", "behind", "on", "your", "left", "right"),
+    *("get", "goal", "square", "avoid", "lava", "use", "reach", "find", "opening", "traverse", "rooms"),
+    *("from", "room", "unlock", "fetch", "must", "near", "matching", "at", "end", "hallway", "maze"),
+)
+VOCABULARY = {word: token for token, word in enumerate(WORDS)}
+
+
+def tokenize(mission: str) -> list[int]:
+    """The ids of a mission's words in order; case and punctuation are dropped, unknown words become `UNKNOWN`."""
+    return [VOCABULARY.get(word, UNKNOWN) for word in re.findall(r"[a-z]+", mission.lower())]
+
+
+def token_table(missions: Sequence[str], length: int | None = None) -> NDArray[np.int32]:
+    """[missions, length] token ids, padded with 0; `length` defaults to the longest mission's (at least 1)."""
+    tokens = [tokenize(mission) for mission in missions]
+    longest = max(1, *(len(row) for row in tokens))
+    table = np.zeros((len(tokens), longest if length is None else length), np.int32)
+    for row, ids in zip(table, tokens, strict=True):
+        row[: len(ids)] = ids
+    return table

@@ -1,0 +1,102 @@
+"""Which levels there are, by short name or by Gymnasium id, and which of them the engine runs exactly."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from typing import Any
+
+from polychromic.envs.grid.codes import (
+    RULE_BABYAI,
+    RULE_DONE_AT,
+    RULE_FETCH,
+    RULE_MEMORY,
+    RULE_NONE,
+    RULE_PICK_UP,
+    RULE_PUT_NEAR,
+    RULE_TWO_DOORS,
+    RULE_UNLOCK,
+)
+from polychromic.errors import UserError
+
+TASKS = {
+    "fourrooms": "MiniGrid-FourRooms-v0",
+    "goto": "BabyAI-GoTo-v0",
+    "pickup": "BabyAI-Pickup-v0",
+    "synthseq": "BabyAI-SynthSeq-v0",
+    "bosslevel": "BabyAI-BossLevel-v0",
+}
+
+# The classes whose own `step` the kernels reproduce: name -> rule. A class with a `step` (or reward, or observation)
+# of its own that is not listed here is refused, so a level that minigrid adds later is never run wrongly.
+STEP_RULES = {
+    "RoomGridLevel": RULE_BABYAI,
+    "UnlockPickupEnv": RULE_PICK_UP,
+    "BlockedUnlockPickupEnv": RULE_PICK_UP,
+    "KeyCorridorEnv": RULE_PICK_UP,
+    "ObstructedMazeEnv": RULE_PICK_UP,
+    "UnlockEnv": RULE_UNLOCK,
+    "FetchEnv": RULE_FETCH,
+    "GoToDoorEnv": RULE_DONE_AT,
+    "GoToObjectEnv": RULE_DONE_AT,
+    "MemoryEnv": RULE_MEMORY,
+    "PutNearEnv": RULE_PUT_NEAR,
+    "RedBlueDoorEnv": RULE_TWO_DOORS,
+}
+
+# What the kernels take from MiniGridEnv as it is; a class that changes any of these behaves in its own way.
+_OWN_BEHAVIOUR = ("step", "_reward", "gen_obs", "gen_obs_grid", "get_view_exts", "front_pos", "dir_vec")
+
+
+class NotCovered(UserError):
+    """The engine cannot run this level exactly."""
+
+    def __init__(self, level: str, reason: str) -> None:
+        super().__init__(
+            f"the grid engine does not cover {level}: {reason}. "
+            "polychromic.from_gymnasium runs any Gymnasium environment, at the environment's own speed."
+        )
+
+
+@functools.cache
+def registered_levels() -> tuple[str, ...]:
+    """Every id that the installed minigrid registers with Gymnasium, in its order."""
+    import gymnasium
+    import minigrid  # noqa: F401  (registers its levels)
+
+    return tuple(
+        name for name, spec in gymnasium.registry.items() if str(spec.entry_point).startswith("minigrid.")
+    )
+
+
+def level_id(task: str) -> str:
+    """The Gymnasium id of a task; an unknown name is refused with the nearest known one."""
+    if task in TASKS:
+        return TASKS[task]
+    known = registered_levels()
+    if task in known:
+        return task
+    names = {name.lower(): name for name in (*TASKS, *known)}
+    near = difflib.get_close_matches(str(task).lower(), names, n=1, cutoff=0.4)
+    hint = f"did you mean '{names[near[0]]}'?" if near else f"choose from {', '.join(TASKS)} or a minigrid id."
+    raise UserError(f"task: there is no level '{task}'; {hint}")
+
+
+def step_rule(level: str, env: Any) -> int:
+    """Which rule ends the episodes of this minigrid environment; refuses behaviour that the kernels do not have."""
+    from minigrid.minigrid_env import MiniGridEnv
+
+    rule = RULE_NONE
+    if not isinstance(env, MiniGridEnv):
+        raise NotCovered(level, f"{type(env).__name__} is not a MiniGridEnv")
+    for cls in type(env).__mro__:
+        if cls is MiniGridEnv:
+            break
+        own = [name for name in _OWN_BEHAVIOUR if name in vars(cls)]
+        if own == ["step"] and cls.__name__ in STEP_RULES and cls.__module__.startswith("minigrid."):
+            rule = STEP_RULES[cls.__name__]
+        elif own:
+            raise NotCovered(level, f"{cls.__name__} has its own {', '.join(own)}")
+    if env.agent_view_size != 7:
+        raise NotCovered(level, f"its view is {env.agent_view_size} cells wide, not 7")
+    return rule

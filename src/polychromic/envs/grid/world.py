@@ -1,0 +1,356 @@
+"""The grid engine as a world: `make` builds it, its methods run whole batches, its states are rows of bytes."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polychromic.envs.grid import codes, kernels
+from polychromic.envs.grid.levels import Levels, stack_levels
+from polychromic.envs.grid.load import load_level
+from polychromic.envs.grid.missions import token_table
+from polychromic.envs.grid.tasks import level_id
+from polychromic.envs.protocol import StepResult
+from polychromic.errors import UserError
+
+MAX_HORIZON = 65_535
+MAX_TASKS = 1 << 24
+VIEW_CELLS = kernels.VIEW * kernels.VIEW
+
+
+class GridState:
+    """The states of a batch of episodes: `bytes` uint8 [B, row], one contiguous row per world.
+
+    `state[rows]` is an independent copy of those rows (indices that may repeat, a slice, or a mask).
+    """
+
+    __slots__ = ("bytes", "levels", "mission")
+
+    def __init__(self, rows: NDArray[np.uint8], levels: Levels) -> None:
+        self.bytes = rows
+        self.levels = levels
+        self.mission: NDArray[np.int32] | None = None  # the missions' tokens, gathered once: rows keep their task
+
+    def __len__(self) -> int:
+        return len(self.bytes)
+
+    def __getitem__(self, rows: Any) -> GridState:
+        if isinstance(rows, slice):
+            return GridState(self.bytes[rows].copy(), self.levels)
+        index = np.atleast_1d(np.asarray(rows, dtype=None if np.size(rows) else np.int64))
+        if index.dtype == np.bool_:
+            return GridState(self.bytes[index], self.levels)
+        return GridState(self.bytes.take(index, axis=0), self.levels)
+
+    def __repr__(self) -> str:
+        ended = int(np.count_nonzero(self.bytes[:, codes.ENDED]))
+        return f"GridState({len(self)} rows, {ended} ended, {self.bytes.shape[1]} bytes each)"
+
+
+class Cells(NamedTuple):
+    """Free cells of a level: positions int64 [cells, 2] (x, y) and the room of each, int64 [cells]."""
+
+    positions: NDArray[np.int64]
+    rooms: NDArray[np.int64]
+
+
+class GridWorld:
+    """A grid level in several configurations, forkable and exact with minigrid.
+
+    Attributes: `num_actions` (7: left, right, forward, pick up, drop, toggle, done), `num_tasks`, `horizon` (the most
+    steps an episode can take; `horizons` int64 [tasks] has each task's), `missions` (the texts), `mission_tokens` int32
+    [tasks, length] (ids of `polychromic.envs.grid.missions.WORDS`, 0 is padding), `task` (the id), `seeds`,
+    `observation` ("partial" or "full"), `image_shape` (of one observation), `num_codes` (51) and `code_triples` uint8
+    [51, 3] (code -> object, colour, state), `num_rooms`.
+    """
+
+    num_actions = kernels.NUM_ACTIONS
+    num_codes = codes.NUM_CODES
+    code_triples = codes.CODE_TRIPLES
+
+    def __init__(
+        self,
+        task: str,
+        seeds: Sequence[int],
+        levels: Levels,
+        penalty: float,
+        observation: Literal["partial", "full"],
+        mission_length: int | None = None,
+    ) -> None:
+        self.task = task
+        self.seeds = tuple(seeds)
+        self.levels = levels
+        self.penalty = penalty
+        self.observation = observation
+        self.missions = levels.missions
+        self.num_tasks = len(levels.missions)
+        self.horizons = levels.program[:, codes.HORIZON].copy()
+        self.horizon = int(self.horizons.max())
+        self.mission_tokens = token_table(levels.missions, mission_length)
+        self.num_rooms = int(levels.rooms.max()) + 1
+        self.grid_shape = (levels.width - 2 * levels.margin, levels.height - 2 * levels.margin)
+        view = (kernels.VIEW, kernels.VIEW) if observation == "partial" else self.grid_shape
+        self.image_shape = (*view, 3)
+        self._cells = view[0] * view[1]
+
+    def __repr__(self) -> str:
+        return f"GridWorld({self.task!r}, {self.num_tasks} tasks, horizon {self.horizon}, {self.observation} view)"
+
+    # ------------------------------------------------------------------ the protocol
+
+    def start(self, tasks: ArrayLike) -> GridState:
+        """Fresh episodes, one row per entry of `tasks` (indices of configurations, 0 … num_tasks − 1)."""
+        return GridState(self.levels.first_rows.take(self._task_index(tasks), axis=0), self.levels)
+
+    def observe(self, state: GridState) -> dict[str, NDArray[Any]]:
+        """`image` uint8 [B, 7, 7, 3] (or [B, width, height, 3] for the full view), `direction` uint8 [B], `mission`
+        int32 [B, length] (padded with 0; read-only, as it is shared between calls)."""
+        self._check(state)
+        rows, levels = state.bytes, self.levels
+        count = len(rows) * self._cells
+        view = np.empty(count, np.uint8)
+        # One byte more than the image, see `kernels.expand`.
+        buffer = np.empty(3 * count + 1, np.uint8)
+        overlapping: NDArray[np.uint32] = np.ndarray((count,), np.uint32, buffer, strides=(3,))
+        if self.observation == "partial":
+            kernels.partial_image(
+                rows,
+                levels.width,
+                levels.height,
+                levels.see_through_walls,
+                _visible(),
+                view,
+                _packed_triples(),
+                overlapping,
+            )
+        else:
+            kernels.full_image(
+                rows, levels.width, levels.height, levels.margin, view, _packed_triples(), overlapping
+            )
+        if state.mission is None:
+            state.mission = self.mission_tokens.take(self.tasks(state), axis=0)
+            state.mission.setflags(write=False)
+        return {
+            "image": buffer[:-1].reshape(len(rows), *self.image_shape),
+            "direction": rows[:, codes.DIRECTION].copy(),
+            "mission": state.mission,
+        }
+
+    def step(self, state: GridState, actions: ArrayLike) -> StepResult:
+        """Advance every live row in place. Rewards are given on success only: 1 − penalty · t / H.
+
+        A wrong number of actions or an action outside 0 … 6 raises `UserError` and leaves the state as it was.
+        """
+        self._check(state)
+        moves = np.asarray(actions)
+        batch = len(state.bytes)
+        if moves.shape != (batch,):
+            raise UserError(f"actions: expected one per row, shape ({batch},), got shape {moves.shape}")
+        if moves.dtype.kind not in "iu" and batch:
+            raise UserError(f"actions: expected integers 0 … {self.num_actions - 1}, got {moves.dtype}")
+        moves = moves.astype(np.int64, copy=False)
+        reward = np.empty(batch, np.float32)
+        terminated = np.empty(batch, np.bool_)
+        truncated = np.empty(batch, np.bool_)
+        levels = self.levels
+        bad = kernels.step_kernel(
+            state.bytes,
+            moves,
+            levels.program,
+            levels.objects,
+            levels.width,
+            levels.height,
+            self.penalty,
+            reward,
+            terminated,
+            truncated,
+        )
+        if bad >= 0:
+            raise UserError(f"actions: row {bad} has {moves[bad]}, expected 0 … {self.num_actions - 1}")
+        return StepResult(reward, terminated, truncated)
+
+    def places(self, state: GridState) -> NDArray[np.int64]:
+        """The room each agent is in, int64 [B], 0 … num_rooms − 1; of an ended row, the room it ended in.
+
+        On a grid of rooms a doorway (a door or a gap in a wall) belongs to the room on its right or below it; see
+        `polychromic.envs.grid.rooms` for the other levels.
+        """
+        self._check(state)
+        out = np.empty(len(state.bytes), np.int64)
+        kernels.rooms_kernel(state.bytes, self.levels.rooms, self.levels.height, out)
+        return out
+
+    # ------------------------------------------------------------------ what policies and collectors read
+
+    def codes(self, state: GridState) -> NDArray[np.uint8]:
+        """What `observe` shows, one code per cell: uint8 [B, 49] (full view: [B, width · height]), same order as the
+        image; `code_triples[codes]` is the image."""
+        self._check(state)
+        rows, levels = state.bytes, self.levels
+        view = np.empty(len(rows) * self._cells, np.uint8)
+        if self.observation == "partial":
+            kernels.partial_view(
+                rows, levels.width, levels.height, levels.see_through_walls, _visible(), view
+            )
+        else:
+            kernels.full_view(rows, levels.width, levels.height, levels.margin, view)
+        return view.reshape(len(rows), self._cells)
+
+    def tasks(self, state: GridState) -> NDArray[np.int64]:
+        """The configuration of each row, int64 [B]."""
+        parts = state.bytes[:, codes.TASK_0 : codes.TASK_2 + 1].astype(np.int64)
+        return parts[:, 0] | parts[:, 1] << 8 | parts[:, 2] << 16
+
+    def steps(self, state: GridState) -> NDArray[np.int64]:
+        """How many steps each row has taken, int64 [B]."""
+        low, high = state.bytes[:, codes.STEPS_LOW], state.bytes[:, codes.STEPS_HIGH]
+        return low.astype(np.int64) | high.astype(np.int64) << 8
+
+    def ended(self, state: GridState) -> NDArray[np.bool_]:
+        """Which rows have ended (terminated or truncated), bool [B]."""
+        return state.bytes[:, codes.ENDED] != 0
+
+    def positions(self, state: GridState) -> NDArray[np.int64]:
+        """Where each agent is, int64 [B, 2] (x, y)."""
+        return state.bytes[:, codes.AGENT_X : codes.AGENT_Y + 1].astype(np.int64) - self.levels.margin
+
+    def directions(self, state: GridState) -> NDArray[np.int64]:
+        """Where each agent looks, int64 [B]: 0 right, 1 down, 2 left, 3 up."""
+        return state.bytes[:, codes.DIRECTION].astype(np.int64)
+
+    def carried(self, state: GridState) -> NDArray[np.uint8]:
+        """The code of what each agent carries, 0 for nothing, uint8 [B]."""
+        return state.bytes[:, codes.CARRIED_CODE].copy()
+
+    def concatenate(self, states: Iterable[GridState]) -> GridState:
+        """The rows of several states of this world in one state (a copy)."""
+        states = list(states)
+        for state in states:
+            self._check(state)
+        return GridState(np.concatenate([state.bytes for state in states]), self.levels)
+
+    # ------------------------------------------------------------------ perturbed starts
+
+    def free_cells(self, task: int) -> Cells:
+        """The empty cells of a configuration at its start (where minigrid's `place_agent` may put the agent)."""
+        task = int(self._task_index([task])[0])
+        levels = self.levels
+        row = levels.first_rows[task, codes.HEADER : codes.HEADER + levels.width * levels.height]
+        free = row == codes.EMPTY
+        x, y = np.divmod(np.flatnonzero(free), levels.height)
+        positions = np.stack([x, y], axis=1).astype(np.int64) - levels.margin
+        return Cells(positions, levels.rooms[task][free].astype(np.int64))
+
+    def start_at(self, tasks: ArrayLike, positions: ArrayLike, directions: ArrayLike) -> GridState:
+        """Fresh episodes with the agent somewhere else: the grid and the mission are kept, no step is counted.
+
+        positions [B, 2] (x, y) must be empty cells, directions [B] are 0 … 3. "The ball on your left" stays the ball
+        that was on the left of the configuration's own start, as after minigrid's `place_agent`.
+        """
+        index = self._task_index(tasks)
+        places, looks = np.asarray(positions), np.asarray(directions)
+        if places.shape != (len(index), 2) or places.dtype.kind not in "iu":
+            raise UserError(f"positions: expected integers [{len(index)}, 2], got {places.dtype} {places.shape}")
+        if looks.shape != (len(index),) or looks.dtype.kind not in "iu" or ((looks < 0) | (looks > 3)).any():
+            raise UserError(f"directions: expected {len(index)} integers 0 … 3, got {directions}")
+        levels = self.levels
+        for row, (x, y) in enumerate(places):
+            inside = 0 <= x < self.grid_shape[0] and 0 <= y < self.grid_shape[1]
+            cell = codes.HEADER + (x + levels.margin) * levels.height + y + levels.margin
+            if not inside or levels.first_rows[index[row], cell] != codes.EMPTY:
+                raise UserError(
+                    f"positions: row {row} has ({x}, {y}), which is not a free cell of task {index[row]}; "
+                    "free_cells(task) lists them"
+                )
+        state = self.start(index)
+        state.bytes[:, [codes.AGENT_X, codes.AGENT_Y]] = places + levels.margin
+        state.bytes[:, codes.DIRECTION] = looks
+        return state
+
+    # ------------------------------------------------------------------ checks
+
+    def _check(self, state: GridState) -> None:
+        if getattr(state, "levels", None) is not self.levels:
+            raise UserError(f"state: expected a state of this world, got {state!r}")
+
+    def _task_index(self, tasks: ArrayLike) -> NDArray[np.int64]:
+        index = np.asarray(tasks)
+        if index.size == 0:
+            return np.zeros(0, np.int64)
+        if index.ndim != 1 or index.dtype.kind not in "iu":
+            raise UserError(f"tasks: expected a list of configuration indices, got {tasks}")
+        wrong = (index < 0) | (index >= self.num_tasks)
+        if wrong.any():
+            raise UserError(
+                f"tasks: {index[wrong][0]} is out of range; this world has configurations 0 … {self.num_tasks - 1}"
+            )
+        return index.astype(np.int64, copy=False)
+
+
+def make(
+    task: str,
+    *,
+    seeds: Iterable[int] = range(50),
+    horizon: int | None = 100,
+    time_penalty: float = 0.5,
+    reward: Literal["penalty", "package"] = "penalty",
+    observation: Literal["partial", "full"] = "partial",
+    mission_length: int | None = None,
+) -> GridWorld:
+    """A forkable grid world: `fourrooms`, `goto`, `pickup`, `synthseq`, `bosslevel`, or a minigrid id.
+
+    seeds: one configuration per seed, exactly the level that `gymnasium.make(id)` shows after `reset(seed=seed)`.
+    horizon: the most steps of an episode; None takes each level's own.
+    time_penalty: success after t of H steps gives 1 − time_penalty · t / H. reward="package" gives minigrid's own
+        1 − 0.9 · t / H instead.
+    observation: "partial" is the agent's 7 × 7 view, "full" the whole grid as minigrid's FullyObsWrapper shows it.
+    mission_length: pad missions to this many tokens (default: the longest of these configurations).
+    """
+    level = level_id(task)
+    chosen = _seeds(seeds)
+    if horizon is not None and not (isinstance(horizon, int) and 1 <= horizon <= MAX_HORIZON):
+        raise UserError(f"horizon: expected an integer 1 … {MAX_HORIZON} or None, got {horizon!r}")
+    if reward not in ("penalty", "package"):
+        raise UserError(f"reward: expected 'penalty' or 'package', got {reward!r}")
+    if not 0 <= time_penalty <= 1:
+        raise UserError(f"time_penalty: expected a number from 0 to 1, got {time_penalty!r}")
+    if observation not in ("partial", "full"):
+        raise UserError(f"observation: expected 'partial' or 'full', got {observation!r}")
+    loaded = [load_level(level, seed) for seed in chosen]
+    levels = stack_levels(loaded, [horizon or one.own_horizon for one in loaded])
+    longest = token_table(levels.missions).shape[1]
+    if mission_length is not None and mission_length < longest:
+        raise UserError(f"mission_length: expected at least {longest}, the longest mission, got {mission_length}")
+    penalty = 0.9 if reward == "package" else float(time_penalty)
+    return GridWorld(level, chosen, levels, penalty, observation, mission_length)
+
+
+def _seeds(seeds: Iterable[int]) -> tuple[int, ...]:
+    try:
+        chosen = tuple(operator.index(seed) for seed in seeds)
+    except TypeError as error:
+        raise UserError(f"seeds: expected integers, got {seeds!r}") from error
+    if not 0 < len(chosen) <= MAX_TASKS:
+        raise UserError(f"seeds: expected 1 … {MAX_TASKS} seeds, got {len(chosen)}")
+    if min(chosen) < 0:
+        raise UserError(f"seeds: expected integers from 0 on, got {min(chosen)}")
+    return chosen
+
+
+@functools.cache
+def _visible() -> NDArray[np.uint16]:
+    return kernels.visibility_table()
+
+
+@functools.cache
+def _packed_triples() -> NDArray[np.uint32]:
+    packed = np.zeros((codes.NUM_CODES, 4), np.uint8)
+    packed[:, :3] = codes.CODE_TRIPLES
+    return packed.view(np.uint32).ravel()
+
+
