@@ -101,6 +101,14 @@ NO_CLAUSE, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)
 SINGLE, BEFORE, AFTER = range(3)
 
 # What ends an episode, beyond goals, lava and time.
-RULE_NONE, RULE_BABYAI, RULE_PICK_UP, RULE_UNLOCK, RULE_FETCH, RULE_DONE_AT, RULE_MEMORY, RULE_PUT_NEAR, RULE_TWO_DOORS = (
-    range(9)
-)
+(
+    RULE_NONE,
+    RULE_BABYAI,
+    RULE_PICK_UP,
+    RULE_UNLOCK,
+    RULE_FETCH,
+    RULE_DONE_AT,
+    RULE_MEMORY,
+    RULE_PUT_NEAR,
+    RULE_TWO_DOORS,
+) = range(9)

@@ -1,4 +1,4 @@
-"""From a minigrid level to bytes: minigrid generates the level and its mission, once; the kernels take it from there."""
+"""From a minigrid level to bytes: minigrid generates the level and its mission; the kernels take it from there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,23 +40,32 @@ class Level:
 @functools.lru_cache(maxsize=8192)
 def load_level(level: str, seed: int) -> Level:
     """The level that `gymnasium.make(level)` shows after `reset(seed=seed)`."""
-    return read_level(level, _reset(level, seed))
+    env = make_minigrid(level)
+    with quiet():
+        env.reset(seed=seed)
+    return read_level(level, env)
 
 
-def _reset(level: str, seed: int) -> Any:
+def make_minigrid(level: str, **options: Any) -> Any:
+    """The bare minigrid environment of an id; refuses one that the engine does not cover."""
     import gymnasium
     import minigrid  # noqa: F401  (registers its levels)
 
-    # minigrid reports rejected samples on standard output, and Gymnasium warns of older versions of an id.
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         try:
-            env = gymnasium.make(level, disable_env_checker=True).unwrapped
+            env = gymnasium.make(level, disable_env_checker=True, **options).unwrapped
         except gymnasium.error.DependencyNotInstalled as error:
             raise NotCovered(level, f"minigrid cannot generate it here ({error})") from error
-        step_rule(level, env)
-        env.reset(seed=seed)
+    step_rule(level, env)
     return env
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """minigrid reports rejected samples on standard output, and Gymnasium warns of older versions of an id."""
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def read_level(level: str, env: Any) -> Level:
@@ -180,7 +190,7 @@ def _read_clause(
 ) -> None:
     from minigrid.envs.babyai.core import verifier
 
-    kinds = {
+    kinds: dict[Any, int] = {
         verifier.GoToInstr: codes.GO_TO,
         verifier.OpenInstr: codes.OPEN,
         verifier.PickupInstr: codes.PICK_UP,

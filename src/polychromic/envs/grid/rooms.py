@@ -47,5 +47,3 @@ def _enclosed_areas(grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
         neighbours = (padded[x + 2, y + 1], padded[x + 1, y + 2], padded[x, y + 1], padded[x + 1, y])
         areas[x, y] = next((area for area in neighbours if area), 0)
     return np.maximum(areas - 1, 0).astype(np.uint8)
-
-

@@ -64,9 +64,7 @@ def registered_levels() -> tuple[str, ...]:
     import gymnasium
     import minigrid  # noqa: F401  (registers its levels)
 
-    return tuple(
-        name for name, spec in gymnasium.registry.items() if str(spec.entry_point).startswith("minigrid.")
-    )
+    return tuple(name for name, spec in gymnasium.registry.items() if str(spec.entry_point).startswith("minigrid."))
 
 
 def level_id(task: str) -> str:

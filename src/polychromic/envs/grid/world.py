@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polychromic.envs.grid import codes, kernels
+from polychromic.envs.grid import codes, step, view
 from polychromic.envs.grid.levels import Levels, stack_levels
 from polychromic.envs.grid.load import load_level
 from polychromic.envs.grid.missions import token_table
@@ -20,7 +20,7 @@ from polychromic.errors import UserError
 
 MAX_HORIZON = 65_535
 MAX_TASKS = 1 << 24
-VIEW_CELLS = kernels.VIEW * kernels.VIEW
+VIEW_CELLS = view.VIEW * view.VIEW
 
 
 class GridState:
@@ -69,7 +69,7 @@ class GridWorld:
     [51, 3] (code -> object, colour, state), `num_rooms`.
     """
 
-    num_actions = kernels.NUM_ACTIONS
+    num_actions = step.NUM_ACTIONS
     num_codes = codes.NUM_CODES
     code_triples = codes.CODE_TRIPLES
 
@@ -94,9 +94,9 @@ class GridWorld:
         self.mission_tokens = token_table(levels.missions, mission_length)
         self.num_rooms = int(levels.rooms.max()) + 1
         self.grid_shape = (levels.width - 2 * levels.margin, levels.height - 2 * levels.margin)
-        view = (kernels.VIEW, kernels.VIEW) if observation == "partial" else self.grid_shape
-        self.image_shape = (*view, 3)
-        self._cells = view[0] * view[1]
+        shape = (view.VIEW, view.VIEW) if observation == "partial" else self.grid_shape
+        self.image_shape = (*shape, 3)
+        self._cells = shape[0] * shape[1]
 
     def __repr__(self) -> str:
         return f"GridWorld({self.task!r}, {self.num_tasks} tasks, horizon {self.horizon}, {self.observation} view)"
@@ -113,25 +113,23 @@ class GridWorld:
         self._check(state)
         rows, levels = state.bytes, self.levels
         count = len(rows) * self._cells
-        view = np.empty(count, np.uint8)
-        # One byte more than the image, see `kernels.expand`.
+        cells = np.empty(count, np.uint8)
+        # One byte more than the image, see `view.expand`.
         buffer = np.empty(3 * count + 1, np.uint8)
         overlapping: NDArray[np.uint32] = np.ndarray((count,), np.uint32, buffer, strides=(3,))
         if self.observation == "partial":
-            kernels.partial_image(
+            view.partial_image(
                 rows,
                 levels.width,
                 levels.height,
                 levels.see_through_walls,
                 _visible(),
-                view,
+                cells,
                 _packed_triples(),
                 overlapping,
             )
         else:
-            kernels.full_image(
-                rows, levels.width, levels.height, levels.margin, view, _packed_triples(), overlapping
-            )
+            view.full_image(rows, levels.width, levels.height, levels.margin, cells, _packed_triples(), overlapping)
         if state.mission is None:
             state.mission = self.mission_tokens.take(self.tasks(state), axis=0)
             state.mission.setflags(write=False)
@@ -158,7 +156,7 @@ class GridWorld:
         terminated = np.empty(batch, np.bool_)
         truncated = np.empty(batch, np.bool_)
         levels = self.levels
-        bad = kernels.step_kernel(
+        bad = step.step_kernel(
             state.bytes,
             moves,
             levels.program,
@@ -182,7 +180,7 @@ class GridWorld:
         """
         self._check(state)
         out = np.empty(len(state.bytes), np.int64)
-        kernels.rooms_kernel(state.bytes, self.levels.rooms, self.levels.height, out)
+        view.rooms_kernel(state.bytes, self.levels.rooms, self.levels.height, out)
         return out
 
     # ------------------------------------------------------------------ what policies and collectors read
@@ -192,14 +190,12 @@ class GridWorld:
         image; `code_triples[codes]` is the image."""
         self._check(state)
         rows, levels = state.bytes, self.levels
-        view = np.empty(len(rows) * self._cells, np.uint8)
+        cells = np.empty(len(rows) * self._cells, np.uint8)
         if self.observation == "partial":
-            kernels.partial_view(
-                rows, levels.width, levels.height, levels.see_through_walls, _visible(), view
-            )
+            view.partial_view(rows, levels.width, levels.height, levels.see_through_walls, _visible(), cells)
         else:
-            kernels.full_view(rows, levels.width, levels.height, levels.margin, view)
-        return view.reshape(len(rows), self._cells)
+            view.full_view(rows, levels.width, levels.height, levels.margin, cells)
+        return cells.reshape(len(rows), self._cells)
 
     def tasks(self, state: GridState) -> NDArray[np.int64]:
         """The configuration of each row, int64 [B]."""
@@ -257,7 +253,7 @@ class GridWorld:
         if places.shape != (len(index), 2) or places.dtype.kind not in "iu":
             raise UserError(f"positions: expected integers [{len(index)}, 2], got {places.dtype} {places.shape}")
         if looks.shape != (len(index),) or looks.dtype.kind not in "iu" or ((looks < 0) | (looks > 3)).any():
-            raise UserError(f"directions: expected {len(index)} integers 0 … 3, got {directions}")
+            raise UserError(f"directions: expected {len(index)} integers 0 … 3, got {looks.tolist()}")
         levels = self.levels
         for row, (x, y) in enumerate(places):
             inside = 0 <= x < self.grid_shape[0] and 0 <= y < self.grid_shape[1]
@@ -283,7 +279,7 @@ class GridWorld:
         if index.size == 0:
             return np.zeros(0, np.int64)
         if index.ndim != 1 or index.dtype.kind not in "iu":
-            raise UserError(f"tasks: expected a list of configuration indices, got {tasks}")
+            raise UserError(f"tasks: expected a list of configuration indices, got {tasks!r}")
         wrong = (index < 0) | (index >= self.num_tasks)
         if wrong.any():
             raise UserError(
@@ -344,7 +340,7 @@ def _seeds(seeds: Iterable[int]) -> tuple[int, ...]:
 
 @functools.cache
 def _visible() -> NDArray[np.uint16]:
-    return kernels.visibility_table()
+    return view.visibility_table()
 
 
 @functools.cache
@@ -352,5 +348,3 @@ def _packed_triples() -> NDArray[np.uint32]:
     packed = np.zeros((codes.NUM_CODES, 4), np.uint8)
     packed[:, :3] = codes.CODE_TRIPLES
     return packed.view(np.uint32).ravel()
-
-

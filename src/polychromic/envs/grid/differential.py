@@ -1,0 +1,261 @@
+"""Is the engine exact? Play real minigrid and the engine side by side and compare everything, forks included.
+
+minigrid plays an episode (random actions, BabyAI's expert bot, or the bot with random actions mixed in); somewhere on
+the way the whole environment is copied and the copy goes on by itself. Then the engine replays all episodes of a level
+in one batch, forks its states at the same moments, and every image, direction, reward, flag, position and carried
+object is compared at every step.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polychromic.envs.grid import codes
+from polychromic.envs.grid.load import make_minigrid, quiet
+from polychromic.envs.grid.world import GridState, GridWorld, make
+
+Player = Literal["random", "bot", "noisy bot"]
+
+# Random players walk more than they turn, so that they meet things.
+_ACTION_WEIGHTS = np.array([0.15, 0.15, 0.34, 0.12, 0.1, 0.12, 0.02])
+_NOISE = 0.25
+_FORK_STEPS = 24
+_LONGEST = 200  # of episodes that are not the bot's
+
+
+@dataclass
+class Episode:
+    """What minigrid showed: one entry per step, after the action; the first entries of `views` are before any."""
+
+    task: int
+    parent: int | None = None  # the episode this one was forked from,
+    at: int = 0  # after this many of its steps
+    actions: list[int] = field(default_factory=list)
+    views: list[tuple[Any, ...]] = field(default_factory=list)  # image, direction, carried, position, full image
+    outcomes: list[tuple[float, bool, bool]] = field(default_factory=list)
+    kind: str = ""
+    forked_carrying: bool = False
+    forked_half_done: bool = False
+
+
+@dataclass
+class Tally:
+    """Counts over episodes; `mismatches` counts steps by what differed."""
+
+    steps: int = 0
+    episodes: int = 0
+    bot_solved: int = 0
+    failures: int = 0
+    forks: Counter[str] = field(default_factory=Counter)
+    forks_carrying: Counter[str] = field(default_factory=Counter)
+    forks_half_done: Counter[str] = field(default_factory=Counter)
+    mismatches: Counter[str] = field(default_factory=Counter)
+    first_mismatch: str = ""
+
+    def add(self, other: Tally) -> None:
+        """Count `other` in."""
+        self.first_mismatch = self.first_mismatch or other.first_mismatch
+        for name in ("steps", "episodes", "bot_solved", "failures"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("forks", "forks_carrying", "forks_half_done", "mismatches"):
+            getattr(self, name).update(getattr(other, name))
+
+
+def compare_level(
+    level: str,
+    seeds: Sequence[int],
+    player: Player,
+    *,
+    horizon: int | None = None,
+    check_full: bool = False,
+    random_seed: int = 0,
+) -> Tally:
+    """One episode and one fork per seed: minigrid against the engine. `horizon` None is the level's own."""
+    rng = np.random.default_rng([random_seed, *seeds[:1]])
+    env = make_minigrid(level, **({} if horizon is None else {"max_steps": horizon}))
+    with quiet():
+        episodes: list[Episode] = []
+        tally = Tally()
+        for task, seed in enumerate(seeds):
+            shown, _ = env.reset(seed=int(seed))
+            played = _play(env, task, player, rng, check_full, len(episodes))
+            # minigrid's *Carrying levels put the object into the agent's hands after they made this observation.
+            if "Carrying" not in level:
+                _expect(tally, "image", shown["image"], played[0].views[0][0], f"{level} seed {seed} at reset")
+            episodes += played
+            tally.bot_solved += player == "bot" and played[0].outcomes[-1][0] > 0
+    world = make(level, seeds=seeds, horizon=horizon, reward="package")
+    full = make(level, seeds=seeds, horizon=horizon, reward="package", observation="full") if check_full else None
+    _replay(world, full, episodes, tally, f"{level}, {player}")
+    for episode in episodes:
+        tally.failures += episode.outcomes[-1][1] and not episode.outcomes[-1][0]
+        if episode.parent is not None:
+            tally.forks[episode.kind] += 1
+            tally.forks_carrying[episode.kind] += episode.forked_carrying
+            tally.forks_half_done[episode.kind] += episode.forked_half_done
+    return tally
+
+
+# ---------------------------------------------------------------------- minigrid
+
+
+def _play(env: Any, task: int, player: Player, rng: np.random.Generator, full: bool, index: int) -> list[Episode]:
+    """An episode, then its forks (an early and a late one, if it lasts); the episode goes on after each fork was
+    played, so that a fork which disturbs it would show."""
+    episode = Episode(task, kind=_mission_kind(env))
+    bot = _bot(env) if player != "random" else None
+    episode.views.append(_view(env, full))
+    forks: list[Episode] = []
+    fork_at = {int(rng.integers(1, 16)), int(rng.integers(16, 80))}
+    while not episode.outcomes or not any(episode.outcomes[-1][1:]):
+        if len(episode.actions) in fork_at:
+            twin, twin_bot = copy.deepcopy((env, bot))
+            fork = Episode(task, parent=index, at=len(episode.actions), kind=episode.kind)
+            fork.forked_carrying = env.carrying is not None
+            fork.forked_half_done = _half_done(getattr(env, "instrs", None))
+            noisy: Player = "random" if twin_bot is None else "noisy bot"
+            for _ in range(_FORK_STEPS):
+                _advance(twin, twin_bot, noisy, rng, full, fork)
+                if any(fork.outcomes[-1][1:]):
+                    break
+            forks.append(fork)
+        if not _advance(env, bot, player, rng, full, episode):
+            bot, player = None, "random"
+        if len(episode.actions) >= _LONGEST and player != "bot":
+            break
+    return [episode, *forks]
+
+
+def _advance(env: Any, bot: Any, player: Player, rng: np.random.Generator, full: bool, episode: Episode) -> bool:
+    """One action; False once the bot has given up (random actions can bring it into states that it cannot handle)."""
+    action, usable = int(rng.choice(len(_ACTION_WEIGHTS), p=_ACTION_WEIGHTS)), True
+    if bot is not None:
+        try:
+            advice = int(bot.replan(episode.actions[-1] if episode.actions else None))
+        except Exception:
+            usable = False
+        else:
+            action = action if player == "noisy bot" and rng.random() < _NOISE else advice
+    _, reward, terminated, truncated, _ = env.step(action)
+    episode.actions.append(action)
+    episode.outcomes.append((float(reward), bool(terminated), bool(truncated)))
+    episode.views.append(_view(env, full))
+    return usable
+
+
+def _bot(env: Any) -> Any:
+    from minigrid.utils import baby_ai_bot
+
+    return baby_ai_bot.BabyAIBot(env)
+
+
+def _view(env: Any, full: bool) -> tuple[Any, ...]:
+    seen = env.gen_obs()
+    carried = 0 if env.carrying is None else codes.CODE_OF_TRIPLE[tuple(map(int, env.carrying.encode()))]
+    x, y = map(int, env.agent_pos)
+    whole = None
+    if full:
+        whole = env.grid.encode()
+        whole[x, y] = (10, 0, env.agent_dir)
+    return seen["image"], seen["direction"], carried, (x, y), whole
+
+
+def _mission_kind(env: Any) -> str:
+    instruction = getattr(env, "instrs", None)
+    return "goal" if instruction is None else _kind(instruction)
+
+
+def _kind(instruction: Any) -> str:
+    name = type(instruction).__name__.removesuffix("Instr")
+    if not hasattr(instruction, "instr_a"):
+        return name
+    return f"{name}({_kind(instruction.instr_a)}, {_kind(instruction.instr_b)})"
+
+
+def _half_done(instruction: Any) -> bool:
+    if not hasattr(instruction, "instr_a"):
+        return False
+    return (
+        "success" in (instruction.a_done, instruction.b_done)
+        or _half_done(instruction.instr_a)
+        or _half_done(instruction.instr_b)
+    )
+
+
+# ---------------------------------------------------------------------- the engine
+
+
+def _replay(world: GridWorld, full: GridWorld | None, episodes: Sequence[Episode], tally: Tally, name: str) -> None:
+    """Replay the episodes in one batch, then their forks in another, comparing after every step."""
+    roots = [index for index, episode in enumerate(episodes) if episode.parent is None]
+    forks = [index for index, episode in enumerate(episodes) if episode.parent is not None]
+    row_of = {index: row for row, index in enumerate(roots)}
+    parents: dict[int, GridState] = {}
+
+    def remember(time: int, state: GridState) -> None:
+        for index in forks:
+            parent = episodes[index].parent
+            if episodes[index].at == time and parent is not None:
+                parents[index] = state[[row_of[parent]]]
+
+    state = world.start([episodes[index].task for index in roots])
+    _run(world, full, state, [episodes[index] for index in roots], tally, name, remember)
+    if forks:
+        state = world.concatenate(parents[index] for index in forks)
+        _run(world, full, state, [episodes[index] for index in forks], tally, f"{name}, forked", None)
+
+
+def _run(
+    world: GridWorld,
+    full: GridWorld | None,
+    state: GridState,
+    episodes: Sequence[Episode],
+    tally: Tally,
+    name: str,
+    remember: Any,
+) -> None:
+    tally.episodes += len(episodes)
+    longest = max(len(episode.actions) for episode in episodes)
+    for time in range(longest + 1):
+        live = [row for row, episode in enumerate(episodes) if len(episode.actions) >= time]
+        if time:
+            actions = np.full(len(episodes), 6)
+            actions[live] = [episodes[row].actions[time - 1] for row in live]
+            result = world.step(state, actions)
+            expected = np.array([episodes[row].outcomes[time - 1] for row in live])
+            for column, what in enumerate(("reward", "terminated", "truncated")):
+                wanted = expected[:, column].astype(result[column].dtype)
+                _expect(tally, what, wanted, result[column][live], f"{name}, step {time}")
+            tally.steps += len(live)
+        if not time and remember is None:
+            continue  # a fork has shown nothing yet
+        wanted_views = [episodes[row].views[_view_index(episodes[row], time)] for row in live]
+        seen = world.observe(state)
+        where = f"{name}, step {time}"
+        _expect(tally, "image", np.stack([v[0] for v in wanted_views]), seen["image"][live], where)
+        _expect(tally, "direction", np.array([v[1] for v in wanted_views]), seen["direction"][live], where)
+        _expect(tally, "carried", np.array([v[2] for v in wanted_views]), world.carried(state)[live], where)
+        _expect(tally, "position", np.array([v[3] for v in wanted_views]), world.positions(state)[live], where)
+        if full is not None:
+            image = full.observe(GridState(state.bytes, full.levels))["image"][live]
+            _expect(tally, "full image", np.stack([v[4] for v in wanted_views]), image, where)
+        if remember is not None:
+            remember(time, state)
+
+
+def _view_index(episode: Episode, time: int) -> int:
+    """Forks have no view from before their first action."""
+    return time if episode.parent is None else time - 1
+
+
+def _expect(tally: Tally, what: str, wanted: NDArray[Any], got: NDArray[Any], where: str) -> None:
+    if not np.array_equal(wanted, got):
+        tally.mismatches[what] += 1
+        tally.first_mismatch = tally.first_mismatch or f"{what} differs in {where}"
