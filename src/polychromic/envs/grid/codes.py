@@ -90,9 +90,12 @@ HORIZON = 3
 PARAMETERS = 4  # four numbers, for rules other than the BabyAI missions
 CLAUSE_KIND = 8  # four each from here on
 CLAUSE_STRICT = 12
-MASK_A = 16  # bit k: object k belongs to the description (what to move, for PutNext)
-MASK_B = 20  # what to put it next to
-PROGRAM = 24
+MASK = 16  # bit k: object k fits the description (of what to move, for PutNext)
+PROGRAM = 20
+
+# The objects that fit each description: [8, 1 + objects], how many and then their numbers. Rows 0-3 are the clauses'
+# (first) descriptions, rows 4-7 are what PutNext puts things next to.
+DESCRIPTIONS = 8
 
 MAX_OBJECTS = 64  # bits of a mask
 

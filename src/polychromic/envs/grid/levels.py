@@ -34,6 +34,7 @@ class Levels:
     see_through_walls: bool
     first_rows: NDArray[np.uint8]  # [tasks, bytes]
     program: NDArray[np.int64]  # [tasks, PROGRAM]
+    members: NDArray[np.uint8]  # [tasks, DESCRIPTIONS, 1 + most that fit one]
     objects: NDArray[np.uint8]  # [tasks, objects, 2]
     rooms: NDArray[np.uint8]  # [tasks, width · height]
 
@@ -53,6 +54,8 @@ def stack_levels(levels: Sequence[Level], horizons: Sequence[int]) -> Levels:
     rows = np.full((len(levels), -(-size // 16) * 16), codes.NOWHERE, np.uint8)
     rows[:, : codes.HEADER] = 0
     objects = np.zeros((len(levels), count, 2), np.uint8)
+    most = max(len(fitting) for level in levels for fitting in level.members)
+    members = np.zeros((len(levels), codes.DESCRIPTIONS, 1 + most), np.uint8)
     program = np.zeros((len(levels), codes.PROGRAM), np.int64)
     for task, (level, horizon) in enumerate(zip(levels, horizons, strict=True)):
         row = rows[task]
@@ -67,6 +70,8 @@ def stack_levels(levels: Sequence[Level], horizons: Sequence[int]) -> Levels:
         for block, column in enumerate((*level.positions.T, *level.tracked.T)):
             row[places + block * count : places + block * count + present] = column
         objects[task, :present] = level.objects
+        for description, fitting in enumerate(level.members):
+            members[task, description, : 1 + len(fitting)] = (len(fitting), *fitting)
         program[task] = level.program
         program[task, codes.HORIZON] = horizon
     return Levels(
@@ -77,6 +82,7 @@ def stack_levels(levels: Sequence[Level], horizons: Sequence[int]) -> Levels:
         see_through_walls=see_through_walls,
         first_rows=rows,
         program=program,
+        members=members,
         objects=objects,
         rooms=np.stack([level.rooms.ravel() for level in levels]),
     )

@@ -35,6 +35,7 @@ class Level:
     positions: NDArray[np.uint8]  # [objects, 2]: x and y, NOWHERE where it is not in the grid
     tracked: NDArray[np.uint8]  # [objects, 2]: x and y as the mission's verifier last saw them
     program: NDArray[np.int64]  # [PROGRAM], without the horizon
+    members: tuple[tuple[int, ...], ...]  # the objects that fit each of the mission's DESCRIPTIONS
 
 
 @functools.lru_cache(maxsize=8192)
@@ -91,7 +92,7 @@ def read_level(level: str, env: Any) -> Level:
             cells.append((thing.contains, nowhere))
     if len(cells) > codes.MAX_OBJECTS:
         raise NotCovered(level, f"it has {len(cells)} objects, more than {codes.MAX_OBJECTS}")
-    if max(width, height) >= codes.NOWHERE:
+    if max(width, height) > 250:
         raise NotCovered(level, f"its grid is {width} × {height}")
     number = {id(thing): index for index, (thing, _) in enumerate(cells)}
     objects = np.zeros((len(cells), 2), np.uint8)
@@ -102,8 +103,9 @@ def read_level(level: str, env: Any) -> Level:
     tracked = positions.copy()
     program = np.zeros(codes.PROGRAM, np.int64)
     program[codes.RULE] = rule
+    members: list[tuple[int, ...]] = [()] * codes.DESCRIPTIONS
     if rule == codes.RULE_BABYAI:
-        _read_mission(level, env.instrs, number, program, tracked)
+        _read_mission(level, env.instrs, number, program, members, tracked)
     else:
         _read_parameters(env, rule, number, program)
     return Level(
@@ -120,6 +122,7 @@ def read_level(level: str, env: Any) -> Level:
         positions=positions,
         tracked=tracked,
         program=program,
+        members=tuple(members),
     )
 
 
@@ -162,7 +165,12 @@ def _cell_of(env: Any, thing: Any) -> tuple[int, int]:
 
 
 def _read_mission(
-    level: str, instruction: Any, number: dict[int, int], program: NDArray[np.int64], tracked: NDArray[np.uint8]
+    level: str,
+    instruction: Any,
+    number: dict[int, int],
+    program: NDArray[np.int64],
+    members: list[tuple[int, ...]],
+    tracked: NDArray[np.uint8],
 ) -> None:
     """Write a BabyAI instruction into `program` and the positions that its verifier knows into `tracked`."""
     from minigrid.envs.babyai.core import verifier
@@ -177,7 +185,7 @@ def _read_mission(
     for side, part in enumerate(sides):
         clauses = [part.instr_a, part.instr_b] if type(part) is verifier.AndInstr else [part]
         for place, clause in enumerate(clauses):
-            _read_clause(level, clause, 2 * side + place, number, program, tracked)
+            _read_clause(level, clause, 2 * side + place, number, program, members, tracked)
 
 
 def _read_clause(
@@ -186,6 +194,7 @@ def _read_clause(
     slot: int,
     number: dict[int, int],
     program: NDArray[np.int64],
+    members: list[tuple[int, ...]],
     tracked: NDArray[np.uint8],
 ) -> None:
     from minigrid.envs.babyai.core import verifier
@@ -202,13 +211,15 @@ def _read_clause(
     program[codes.CLAUSE_KIND + slot] = kind
     program[codes.CLAUSE_STRICT + slot] = getattr(clause, "strict", False)
     descriptions = [clause.desc_move, clause.desc_fixed] if kind == codes.PUT_NEXT else [clause.desc]
-    for column, description in zip((codes.MASK_A, codes.MASK_B), descriptions, strict=False):
-        mask = 0
+    for second, description in enumerate(descriptions):
+        matching = []
         for thing, (x, y) in zip(description.obj_set, description.obj_poss, strict=True):
             if id(thing) in number:
-                mask |= 1 << number[id(thing)]
+                matching.append(number[id(thing)])
                 tracked[number[id(thing)]] = (x, y)
             # "a grey object" matches the walls too; what cannot be carried cannot fulfil such a clause.
-            elif column == codes.MASK_B or kind not in (codes.PICK_UP, codes.PUT_NEXT):
+            elif second or kind not in (codes.PICK_UP, codes.PUT_NEXT):
                 raise NotCovered(level, f"its mission is about a {thing.type}")
-        program[column + slot] = np.array(mask, np.uint64).view(np.int64)
+        members[4 * second + slot] = tuple(matching)
+    bits = sum(1 << index for index in members[slot])
+    program[codes.MASK + slot] = np.array(bits, np.uint64).view(np.int64)

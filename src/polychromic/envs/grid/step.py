@@ -1,7 +1,7 @@
 """The compiled step: move, pick up, drop, toggle, and verify the mission, for every world in one call.
 
-The kernels read whole arrays by index (no slices) and run serially: they compile in seconds and take a small part of a
-microsecond per world. Verification and step share this file because numba's cache looks at one file at a time.
+One function, whole arrays read by index, no slices: it compiles in seconds and takes a small part of a microsecond per
+world. Calls of other functions would count references to every array on the way, which costs more than the step.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import numpy as np
 from numba import njit
 
 from polychromic.envs.grid.codes import (
+    AFTER,
     AGENT_X,
     AGENT_Y,
-    BEFORE,
     BOX,
     CARRIED_BEFORE,
     CARRIED_CODE,
@@ -31,14 +31,14 @@ from polychromic.envs.grid.codes import (
     LATCHES,
     LAVA,
     LOCKED_DOOR,
-    MASK_A,
-    MASK_B,
+    MASK,
     NO_CLAUSE,
     NOWHERE,
     OPEN,
     OPEN_DOOR,
     PARAMETERS,
     PICK_UP,
+    PUT_NEXT,
     RULE,
     RULE_BABYAI,
     RULE_DONE_AT,
@@ -63,124 +63,16 @@ from polychromic.envs.grid.codes import (
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 NUM_ACTIONS = 7
 CONTINUE, SUCCESS, FAILURE = 0, 1, 2
-FIRST_HALF_DONE = 16  # bit of LATCHES
+FIRST_SIDE, LOOK_AHEAD, LAST_SIDE = 0, 1, 2
+FIRST_SIDE_DONE = 16  # bit of LATCHES
 
 
 @njit(cache=True)
-def _object_at(rows, row, places, count, x, y):
-    """The number of the object at (x, y), or -1. `places` is where the positions of the row begin."""
-    for index in range(count):
-        if rows[row, places + index] == x and rows[row, places + count + index] == y:
-            return index
-    return -1
-
-
-@njit(cache=True)
-def _verify_clause(rows, row, program, task, slot, action, cell_front, x_front, y_front, places, count):
-    """One of GoTo, Open, PickUp, PutNext after an action: CONTINUE, SUCCESS or FAILURE."""
-    kind = program[task, CLAUSE_KIND + slot]
-    mask = program[task, MASK_A + slot]
-    strict = program[task, CLAUSE_STRICT + slot] != 0
-    tracked = places + 2 * count
-    if kind == GO_TO:
-        for index in range(count):
-            if (
-                (mask >> index) & 1
-                and rows[row, tracked + index] == x_front
-                and rows[row, tracked + count + index] == y_front
-            ):
-                return SUCCESS
-        return CONTINUE
-    if kind == OPEN:
-        if action != TOGGLE:
-            return CONTINUE
-        if cell_front >= OPEN_DOOR and cell_front < WALL:
-            if cell_front < CLOSED_DOOR:
-                door = _object_at(rows, row, places, count, x_front, y_front)
-                if door >= 0 and (mask >> door) & 1:
-                    return SUCCESS
-            if strict:
-                return FAILURE
-        return CONTINUE
-    before = rows[row, CARRIED_BEFORE + slot]
-    carried = rows[row, CARRIED_OBJECT]
-    rows[row, CARRIED_BEFORE + slot] = carried
-    if kind == PICK_UP:
-        if action != PICKUP or carried == 0:
-            return CONTINUE
-        if before == 0 and (mask >> (np.int64(carried) - 1)) & 1:
-            return SUCCESS
-        if strict:
-            return FAILURE
-        return CONTINUE
-    # PutNext
-    if strict and action == PICKUP and carried != 0:
-        return FAILURE
-    if action != DROP or before == 0:
-        return CONTINUE
-    moved = np.int64(before) - 1
-    if not (mask >> moved) & 1 or rows[row, places + moved] == NOWHERE:
-        return CONTINUE
-    x_moved = np.int64(rows[row, places + moved])
-    y_moved = np.int64(rows[row, places + count + moved])
-    fixed = program[task, MASK_B + slot]
-    for index in range(count):
-        if (fixed >> index) & 1 and rows[row, tracked + index] != NOWHERE:
-            x_fixed = np.int64(rows[row, tracked + index])
-            y_fixed = np.int64(rows[row, tracked + count + index])
-            if abs(x_moved - x_fixed) + abs(y_moved - y_fixed) == 1:
-                return SUCCESS
-    return CONTINUE
-
-
-@njit(cache=True)
-def _verify_side(rows, row, program, task, slot, action, cell_front, x_front, y_front, places, count):
-    """A single clause, or two joined by And (each stays done once it is done; a failure inside And is no failure)."""
-    if program[task, CLAUSE_KIND + slot + 1] == NO_CLAUSE:
-        return _verify_clause(rows, row, program, task, slot, action, cell_front, x_front, y_front, places, count)
-    both = True
-    for part in range(slot, slot + 2):
-        if not rows[row, LATCHES] >> part & 1:
-            if (
-                _verify_clause(rows, row, program, task, part, action, cell_front, x_front, y_front, places, count)
-                == SUCCESS
-            ):
-                rows[row, LATCHES] |= 1 << part
-            else:
-                both = False
-    return SUCCESS if both else CONTINUE
-
-
-@njit(cache=True)
-def _verify_mission(rows, row, program, task, action, cell_front, x_front, y_front, places, count):
-    """The whole BabyAI mission after an action: a side, or two sides in order."""
-    sequence = program[task, SEQUENCE]
-    if sequence == SINGLE:
-        return _verify_side(rows, row, program, task, 0, action, cell_front, x_front, y_front, places, count)
-    first, second = (0, 2) if sequence == BEFORE else (2, 0)
-    if not rows[row, LATCHES] & FIRST_HALF_DONE:
-        result = _verify_side(rows, row, program, task, first, action, cell_front, x_front, y_front, places, count)
-        if result == FAILURE:
-            return FAILURE
-        if result == CONTINUE:
-            # In strict missions the second half must not be fulfilled first; asking moves its own state on.
-            if program[task, SEQUENCE_STRICT] and (
-                _verify_side(rows, row, program, task, second, action, cell_front, x_front, y_front, places, count)
-                == SUCCESS
-            ):
-                return FAILURE
-            return CONTINUE
-        rows[row, LATCHES] |= FIRST_HALF_DONE
-    # The action that completes the first half is also the first that the second half sees.
-    return _verify_side(rows, row, program, task, second, action, cell_front, x_front, y_front, places, count)
-
-
-@njit(cache=True)
-def step_kernel(rows, actions, program, objects, width, height, penalty, rewards, terminated, truncated):
+def step_kernel(rows, actions, program, members, objects, width, height, penalty, rewards, terminated, truncated):
     """Advance every world that has not ended; returns the row of the first invalid action (and changes nothing), or -1.
 
-    rows uint8 [B, bytes], actions int64 [B], program int64 [tasks, PROGRAM], objects uint8 [tasks, objects, 2],
-    rewards float32 [B], terminated and truncated bool [B].
+    rows uint8 [B, bytes], actions int64 [B], program int64 [tasks, PROGRAM], members uint8 [tasks, DESCRIPTIONS, …],
+    objects uint8 [tasks, objects, 2], rewards float32 [B], terminated and truncated bool [B].
     """
     batch = rows.shape[0]
     for row in range(batch):
@@ -228,7 +120,9 @@ def step_kernel(rows, actions, program, objects, width, height, penalty, rewards
                     result = FAILURE
         elif action == PICKUP:
             if cell >= KEY and cell < OPEN_DOOR and carried_before == 0:
-                index = _object_at(rows, row, places, count, x_front, y_front)
+                index = 0
+                while rows[row, places + index] != x_front or rows[row, places + count + index] != y_front:
+                    index += 1
                 rows[row, CARRIED_CODE] = cell
                 rows[row, CARRIED_OBJECT] = index + 1
                 rows[row, places + index] = NOWHERE
@@ -255,7 +149,9 @@ def step_kernel(rows, actions, program, objects, width, height, penalty, rewards
             elif cell >= OPEN_DOOR and cell < CLOSED_DOOR:
                 rows[row, front] = cell + 6
             elif cell >= BOX and cell < OPEN_DOOR:
-                index = _object_at(rows, row, places, count, x_front, y_front)
+                index = 0
+                while rows[row, places + index] != x_front or rows[row, places + count + index] != y_front:
+                    index += 1
                 inside = np.int64(objects[task, index, 1])
                 rows[row, places + index] = NOWHERE
                 rows[row, places + count + index] = NOWHERE
@@ -275,10 +171,93 @@ def step_kernel(rows, actions, program, objects, width, height, penalty, rewards
             target = program[task, PARAMETERS]
             target_y = program[task, PARAMETERS + 1]
             if rule == RULE_BABYAI:
+                # The mission is one side, or two sides in order; a side is one clause, or two joined by And. Each
+                # round of this loop verifies one side.
                 cell = rows[row, HEADER + x_front * height + y_front]
-                verified = _verify_mission(rows, row, program, task, action, cell, x_front, y_front, places, count)
-                if verified != CONTINUE:
-                    result = verified
+                sequence = program[task, SEQUENCE]
+                second = 0 if sequence == AFTER else 2
+                slot = 2 - second if sequence != SINGLE else 0
+                stage = LAST_SIDE
+                if sequence != SINGLE:
+                    if rows[row, LATCHES] & FIRST_SIDE_DONE:
+                        slot = second
+                    else:
+                        stage = FIRST_SIDE
+                while True:
+                    joined = program[task, CLAUSE_KIND + slot + 1] != NO_CLAUSE
+                    side = SUCCESS
+                    for part in range(slot, slot + 1 + joined):
+                        if joined and rows[row, LATCHES] >> part & 1:
+                            continue
+                        clause = CONTINUE
+                        kind = program[task, CLAUSE_KIND + part]
+                        strict = program[task, CLAUSE_STRICT + part] != 0
+                        if kind == GO_TO:
+                            for member in range(1, 1 + np.int64(members[task, part, 0])):
+                                index = tracked + np.int64(members[task, part, member])
+                                if rows[row, index] == x_front and rows[row, count + index] == y_front:
+                                    clause = SUCCESS
+                        elif kind == OPEN:
+                            if action == TOGGLE and cell >= OPEN_DOOR and cell < WALL:
+                                if strict:
+                                    clause = FAILURE
+                                if cell < CLOSED_DOOR:
+                                    for member in range(1, 1 + np.int64(members[task, part, 0])):
+                                        index = places + np.int64(members[task, part, member])
+                                        if rows[row, index] == x_front and rows[row, count + index] == y_front:
+                                            clause = SUCCESS
+                        else:
+                            before = np.int64(rows[row, CARRIED_BEFORE + part])
+                            rows[row, CARRIED_BEFORE + part] = carried
+                            mask = program[task, MASK + part]
+                            if action == PICKUP and carried != 0:
+                                if kind == PICK_UP and before == 0 and (mask >> (np.int64(carried) - 1)) & 1:
+                                    clause = SUCCESS
+                                elif strict:
+                                    clause = FAILURE
+                            elif (
+                                kind == PUT_NEXT
+                                and action == DROP
+                                and before != 0
+                                and (mask >> (before - 1)) & 1
+                                and rows[row, places + before - 1] != NOWHERE
+                            ):
+                                x_moved = np.int64(rows[row, places + before - 1])
+                                y_moved = np.int64(rows[row, places + count + before - 1])
+                                for member in range(1, 1 + np.int64(members[task, 4 + part, 0])):
+                                    index = tracked + np.int64(members[task, 4 + part, member])
+                                    away = abs(x_moved - np.int64(rows[row, index]))
+                                    away += abs(y_moved - np.int64(rows[row, count + index]))
+                                    if away == 1:
+                                        clause = SUCCESS
+                        # What is done inside And stays done, and a failure there is no failure.
+                        if not joined:
+                            side = clause
+                        elif clause == SUCCESS:
+                            rows[row, LATCHES] |= 1 << part
+                        else:
+                            side = CONTINUE
+                    if stage == LAST_SIDE:
+                        if side != CONTINUE:
+                            result = side
+                        break
+                    if stage == LOOK_AHEAD:
+                        if side == SUCCESS:
+                            result = FAILURE
+                        break
+                    if side == FAILURE:
+                        result = FAILURE
+                        break
+                    if side == SUCCESS:
+                        # The action that completes the first side is also the first that the last side sees.
+                        rows[row, LATCHES] |= FIRST_SIDE_DONE
+                        stage = LAST_SIDE
+                    elif program[task, SEQUENCE_STRICT]:
+                        # In strict missions the last side must not be fulfilled first; looking moves its state on.
+                        stage = LOOK_AHEAD
+                    else:
+                        break
+                    slot = second
             elif rule == RULE_PICK_UP:
                 if action == PICKUP and carried == target:
                     result = SUCCESS

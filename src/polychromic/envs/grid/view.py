@@ -22,6 +22,7 @@ from polychromic.envs.grid.codes import (
 )
 
 VIEW = 7
+CELLS = VIEW * VIEW
 
 
 def visibility_table() -> NDArray[np.uint16]:
@@ -48,72 +49,76 @@ def visibility_table() -> NDArray[np.uint16]:
 
 
 @njit(cache=True)
-def partial_view(rows, width, height, see_through_walls, visible, out):
+def partial_view(rows, row_size, width, height, see_through_walls, visible, out):
     """The agent's 7 × 7 view as codes, ordered as minigrid's image ([column, row from the far end]).
 
-    rows uint8 [B, bytes], visible: `visibility_table`, out uint8 [B · 49].
+    rows uint8 [B · row_size], visible: `visibility_table`, out uint8 [B · 49].
     """
-    for row in range(rows.shape[0]):
-        x = np.int64(rows[row, AGENT_X])
-        y = np.int64(rows[row, AGENT_Y])
-        direction = rows[row, DIRECTION]
-        base = row * (VIEW * VIEW)
+    last_x = width - 1
+    last_y = height - 1
+    for row in range(rows.shape[0] // row_size):
+        base = row * row_size
+        x = np.int64(rows[base + AGENT_X])
+        y = np.int64(rows[base + AGENT_Y])
+        direction = rows[base + DIRECTION]
         # Going away from the agent changes one coordinate, going to its right the other: a cell's index is the sum
         # of two offsets. What lies outside the grid is a wall, and so is the border: clamping shows the same.
-        if direction == 0:
-            start, ahead, ahead_size, ahead_scale = x, 1, width, height
-            middle, right, right_size, right_scale = y, 1, height, 1
-        elif direction == 1:
-            start, ahead, ahead_size, ahead_scale = y, 1, height, 1
-            middle, right, right_size, right_scale = x, -1, width, height
-        elif direction == 2:
-            start, ahead, ahead_size, ahead_scale = x, -1, width, height
-            middle, right, right_size, right_scale = y, -1, height, 1
+        # Indices are unsigned, which spares the compiler the negative ones.
+        if direction & 1:
+            right = np.int64(direction) - 2  # facing down, the right hand is at smaller x
+            c0 = np.uint64(min(max(x - 3 * right, 0), last_x) * height)
+            c1 = np.uint64(min(max(x - 2 * right, 0), last_x) * height)
+            c2 = np.uint64(min(max(x - right, 0), last_x) * height)
+            c3 = np.uint64(x * height)
+            c4 = np.uint64(min(max(x + right, 0), last_x) * height)
+            c5 = np.uint64(min(max(x + 2 * right, 0), last_x) * height)
+            c6 = np.uint64(min(max(x + 3 * right, 0), last_x) * height)
+            start, ahead, last, scale = y, -right, last_y, 1
         else:
-            start, ahead, ahead_size, ahead_scale = y, -1, height, 1
-            middle, right, right_size, right_scale = x, 1, width, height
-        c0 = HEADER + min(max(middle - 3 * right, 0), right_size - 1) * right_scale
-        c1 = HEADER + min(max(middle - 2 * right, 0), right_size - 1) * right_scale
-        c2 = HEADER + min(max(middle - right, 0), right_size - 1) * right_scale
-        c3 = HEADER + middle * right_scale
-        c4 = HEADER + min(max(middle + right, 0), right_size - 1) * right_scale
-        c5 = HEADER + min(max(middle + 2 * right, 0), right_size - 1) * right_scale
-        c6 = HEADER + min(max(middle + 3 * right, 0), right_size - 1) * right_scale
-        seen = 8  # the agent's own cell
+            right = 1 - np.int64(direction)  # facing right, the right hand is at larger y
+            c0 = np.uint64(min(max(y - 3 * right, 0), last_y))
+            c1 = np.uint64(min(max(y - 2 * right, 0), last_y))
+            c2 = np.uint64(min(max(y - right, 0), last_y))
+            c3 = np.uint64(y)
+            c4 = np.uint64(min(max(y + right, 0), last_y))
+            c5 = np.uint64(min(max(y + 2 * right, 0), last_y))
+            c6 = np.uint64(min(max(y + 3 * right, 0), last_y))
+            start, ahead, last, scale = x, right, last_x, height
+        seen = np.uint64(8)  # the agent's own cell
         for distance in range(VIEW):
-            far = min(max(start + distance * ahead, 0), ahead_size - 1) * ahead_scale
-            v0 = rows[row, c0 + far]
-            v1 = rows[row, c1 + far]
-            v2 = rows[row, c2 + far]
-            v3 = rows[row, c3 + far]
-            v4 = rows[row, c4 + far]
-            v5 = rows[row, c5 + far]
-            v6 = rows[row, c6 + far]
-            here = 127
+            far = np.uint64(base + HEADER + min(max(start + distance * ahead, 0), last) * scale)
+            v0 = rows[far + c0]
+            v1 = rows[far + c1]
+            v2 = rows[far + c2]
+            v3 = rows[far + c3]
+            v4 = rows[far + c4]
+            v5 = rows[far + c5]
+            v6 = rows[far + c6]
+            here = np.uint64(127)
             if not see_through_walls:
                 clear = (
-                    (v0 < CLOSED_DOOR)
-                    | (v1 < CLOSED_DOOR) << 1
-                    | (v2 < CLOSED_DOOR) << 2
-                    | (v3 < CLOSED_DOOR) << 3
-                    | (v4 < CLOSED_DOOR) << 4
-                    | (v5 < CLOSED_DOOR) << 5
-                    | (v6 < CLOSED_DOOR) << 6
+                    np.uint64(v0 < CLOSED_DOOR)
+                    | np.uint64(v1 < CLOSED_DOOR) << np.uint64(1)
+                    | np.uint64(v2 < CLOSED_DOOR) << np.uint64(2)
+                    | np.uint64(v3 < CLOSED_DOOR) << np.uint64(3)
+                    | np.uint64(v4 < CLOSED_DOOR) << np.uint64(4)
+                    | np.uint64(v5 < CLOSED_DOOR) << np.uint64(5)
+                    | np.uint64(v6 < CLOSED_DOOR) << np.uint64(6)
                 )
-                entry = np.int64(visible[seen * 128 + clear])
-                here = entry & 127
-                seen = entry >> 8
-            place = base + VIEW - 1 - distance
-            out[place] = v0 if here & 1 else UNSEEN
-            out[place + 7] = v1 if here & 2 else UNSEEN
-            out[place + 14] = v2 if here & 4 else UNSEEN
-            out[place + 21] = v3 if here & 8 else UNSEEN
-            out[place + 28] = v4 if here & 16 else UNSEEN
-            out[place + 35] = v5 if here & 32 else UNSEEN
-            out[place + 42] = v6 if here & 64 else UNSEEN
+                entry = np.uint64(visible[seen << np.uint64(7) | clear])
+                here = entry & np.uint64(127)
+                seen = entry >> np.uint64(8)
+            place = np.uint64(row * CELLS + VIEW - 1 - distance)
+            out[place] = v0 if here & np.uint64(1) else UNSEEN
+            out[place + np.uint64(7)] = v1 if here & np.uint64(2) else UNSEEN
+            out[place + np.uint64(14)] = v2 if here & np.uint64(4) else UNSEEN
+            out[place + np.uint64(21)] = v3 if here & np.uint64(8) else UNSEEN
+            out[place + np.uint64(28)] = v4 if here & np.uint64(16) else UNSEEN
+            out[place + np.uint64(35)] = v5 if here & np.uint64(32) else UNSEEN
+            out[place + np.uint64(42)] = v6 if here & np.uint64(64) else UNSEEN
         # Only now does the agent's own cell show what is carried: seeing used the cell under the agent.
-        carried = rows[row, CARRIED_CODE]
-        out[base + 27] = carried if carried else EMPTY
+        carried = rows[base + CARRIED_CODE]
+        out[row * CELLS + 27] = carried if carried else EMPTY
 
 
 @njit(cache=True)
@@ -141,9 +146,9 @@ def expand(codes, triples, image):
 
 
 @njit(cache=True)
-def partial_image(rows, width, height, see_through_walls, visible, out, triples, image):
+def partial_image(rows, row_size, width, height, see_through_walls, visible, out, triples, image):
     """`partial_view` and `expand` in one call."""
-    partial_view(rows, width, height, see_through_walls, visible, out)
+    partial_view(rows, row_size, width, height, see_through_walls, visible, out)
     expand(out, triples, image)
 
 

@@ -119,7 +119,8 @@ class GridWorld:
         overlapping: NDArray[np.uint32] = np.ndarray((count,), np.uint32, buffer, strides=(3,))
         if self.observation == "partial":
             view.partial_image(
-                rows,
+                rows.ravel(),
+                rows.shape[1],
                 levels.width,
                 levels.height,
                 levels.see_through_walls,
@@ -160,6 +161,7 @@ class GridWorld:
             state.bytes,
             moves,
             levels.program,
+            levels.members,
             levels.objects,
             levels.width,
             levels.height,
@@ -192,7 +194,9 @@ class GridWorld:
         rows, levels = state.bytes, self.levels
         cells = np.empty(len(rows) * self._cells, np.uint8)
         if self.observation == "partial":
-            view.partial_view(rows, levels.width, levels.height, levels.see_through_walls, _visible(), cells)
+            view.partial_view(
+                rows.ravel(), rows.shape[1], levels.width, levels.height, levels.see_through_walls, _visible(), cells
+            )
         else:
             view.full_view(rows, levels.width, levels.height, levels.margin, cells)
         return cells.reshape(len(rows), self._cells)
