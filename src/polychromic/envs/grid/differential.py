@@ -8,9 +8,11 @@ object is compared at every step.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -27,6 +29,7 @@ Player = Literal["random", "bot", "noisy bot"]
 _ACTION_WEIGHTS = np.array([0.15, 0.15, 0.34, 0.12, 0.1, 0.12, 0.02])
 _NOISE = 0.25
 _FORK_STEPS = 24
+_BOT_SECONDS = 1.0
 _LONGEST = 200  # of episodes that are not the bot's
 
 
@@ -122,7 +125,8 @@ def _play(env: Any, task: int, player: Player, rng: np.random.Generator, full: b
             fork.forked_half_done = _half_done(getattr(env, "instrs", None))
             noisy: Player = "random" if twin_bot is None else "noisy bot"
             for _ in range(_FORK_STEPS):
-                _advance(twin, twin_bot, noisy, rng, full, fork)
+                if not _advance(twin, twin_bot, noisy, rng, full, fork):
+                    twin_bot, noisy = None, "random"
                 if any(fork.outcomes[-1][1:]):
                     break
             forks.append(fork)
@@ -138,7 +142,8 @@ def _advance(env: Any, bot: Any, player: Player, rng: np.random.Generator, full:
     action, usable = int(rng.choice(len(_ACTION_WEIGHTS), p=_ACTION_WEIGHTS)), True
     if bot is not None:
         try:
-            advice = int(bot.replan(episode.actions[-1] if episode.actions else None))
+            with _time_limit(_BOT_SECONDS):
+                advice = int(bot.replan(episode.actions[-1] if episode.actions else None))
         except Exception:
             usable = False
         else:
@@ -148,6 +153,22 @@ def _advance(env: Any, bot: Any, player: Player, rng: np.random.Generator, full:
     episode.outcomes.append((float(reward), bool(terminated), bool(truncated)))
     episode.views.append(_view(env, full))
     return usable
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Interrupt the bot where it plans forever, which random actions can make it do."""
+
+    def interrupt(*_: Any) -> None:
+        raise TimeoutError
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 def _bot(env: Any) -> Any:

@@ -50,7 +50,8 @@ def stack_levels(levels: Sequence[Level], horizons: Sequence[int]) -> Levels:
         raise UserError(f"the levels of one world must have one size, these have {sorted(sizes)}")
     width, height, see_through_walls = sizes.pop()
     count = max(len(level.objects) for level in levels)
-    size = codes.HEADER + width * height + 4 * count
+    # Words of eight bytes are read at any cell: the last cell needs seven more bytes behind it.
+    size = codes.HEADER + width * height + max(4 * count, 7)
     rows = np.full((len(levels), -(-size // 16) * 16), codes.NOWHERE, np.uint8)
     rows[:, : codes.HEADER] = 0
     objects = np.zeros((len(levels), count, 2), np.uint8)

@@ -46,4 +46,5 @@ def _enclosed_areas(grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
     for x, y in np.argwhere(doors):
         neighbours = (padded[x + 2, y + 1], padded[x + 1, y + 2], padded[x, y + 1], padded[x + 1, y])
         areas[x, y] = next((area for area in neighbours if area), 0)
-    return np.maximum(areas - 1, 0).astype(np.uint8)
+    rooms: NDArray[np.uint8] = np.maximum(areas - 1, 0).astype(np.uint8)
+    return rooms

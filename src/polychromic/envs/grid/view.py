@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from polychromic.envs.grid.codes import (
@@ -12,17 +16,29 @@ from polychromic.envs.grid.codes import (
     AGENT_Y,
     CARRIED_CODE,
     CLOSED_DOOR,
+    CODE_TRIPLES,
     DIRECTION,
     EMPTY,
     HEADER,
     TASK_0,
     TASK_1,
     TASK_2,
-    UNSEEN,
+    WALL,
 )
 
 VIEW = 7
 CELLS = VIEW * VIEW
+
+# Words of eight cells, a byte each.
+ALL_BYTES = np.uint64(0xFFFFFFFFFFFFFFFF)
+SEVEN_BYTES = np.uint64(0x00FFFFFFFFFFFFFF)
+WALLS = np.uint64(WALL * 0x0001010101010101)
+OPAQUE_CARRIES = np.uint64((128 - CLOSED_DOOR) * 0x0101010101010101)  # lifts opaque codes to 128 and more
+HIGH_BITS = np.uint64(0x8080808080808080)
+GATHER_BITS = np.uint64(0x0102040810204080)  # times bits 0, 8, … 56: the same bits side by side in the top byte
+LOW_SEVEN = np.uint64(127)
+LOW_BYTE = np.uint64(255)
+SEVEN = np.uint64(7)
 
 
 def visibility_table() -> NDArray[np.uint16]:
@@ -30,95 +46,165 @@ def visibility_table() -> NDArray[np.uint16]:
 
     Entry `seen · 128 + clear`: low byte, the cells of this row that are seen after both sweeps; high byte, the cells
     of the next row (away from the agent) that this row lets be seen. `seen` holds what the row before let be seen,
-    `clear` the cells one can see through.
+    `clear` the cells one can see through. The table is symmetric: mirrored rows give mirrored entries.
     """
-    table = np.zeros(128 * 128, np.uint16)
-    for seen in range(128):
-        for clear in range(128):
-            now, ahead = seen, 0
-            for cell in range(VIEW - 1):
-                if now >> cell & clear >> cell & 1:
-                    now |= 2 << cell
-                    ahead |= 3 << cell
-            for cell in range(VIEW - 1, 0, -1):
-                if now >> cell & clear >> cell & 1:
-                    now |= 1 << (cell - 1)
-                    ahead |= 3 << (cell - 1)
-            table[seen * 128 + clear] = now | ahead << 8
-    return table
+    seen, clear = np.divmod(np.arange(128 * 128), 128)
+    ahead = np.zeros_like(seen)
+    for cell in range(VIEW - 1):
+        through = seen >> cell & clear >> cell & 1
+        seen |= through << (cell + 1)
+        ahead |= (3 * through) << cell
+    for cell in range(VIEW - 1, 0, -1):
+        through = seen >> cell & clear >> cell & 1
+        seen |= through << (cell - 1)
+        ahead |= (3 * through) << (cell - 1)
+    return (seen | ahead << 8).astype(np.uint16)
+
+
+def byte_masks() -> NDArray[np.uint64]:
+    """[128]: a byte of ones for each bit that is set."""
+    bits = np.arange(128)[:, None] >> np.arange(8) & 1
+    return (bits * 255).astype(np.uint8).view(np.uint64).ravel()
+
+
+def packed_triples() -> NDArray[np.uint32]:
+    """[51]: `CODE_TRIPLES` as words, the fourth byte 0."""
+    return np.pad(CODE_TRIPLES, ((0, 0), (0, 1))).view(np.uint32).ravel()
+
+
+# Compiled into the kernels.
+VISIBLE = visibility_table()
+KEEP_BYTES = byte_masks()
+TRIPLES = packed_triples()
+
+
+@intrinsic
+def _load_word(_, array, index):
+    """Eight bytes of a contiguous uint8 array from any byte on, as one word."""
+
+    def generate(context, builder, signature, arguments):
+        place = _pointer(context, builder, signature, arguments, ir.IntType(64))
+        return builder.load(place, align=1)
+
+    return types.uint64(array, index), generate
+
+
+@intrinsic
+def _store_word(_, array, index, word):
+    """Write a uint32 or uint64 into a contiguous uint8 array from any byte on."""
+
+    def generate(context, builder, signature, arguments):
+        place = _pointer(context, builder, signature, arguments, arguments[2].type)
+        builder.store(arguments[2], place, align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, index, word), generate
+
+
+def _pointer(context: Any, builder: Any, signature: Any, arguments: Any, word: ir.Type) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.bitcast(builder.gep(array.data, [arguments[1]]), word.as_pointer())
 
 
 @njit(cache=True)
-def partial_view(rows, row_size, width, height, see_through_walls, visible, out):
+def _transpose(bits):
+    """An 8 × 8 matrix of bits (a byte per row) mirrored at its diagonal."""
+    swap = (bits ^ (bits >> np.uint64(7))) & np.uint64(0x00AA00AA00AA00AA)
+    bits = bits ^ swap ^ (swap << np.uint64(7))
+    swap = (bits ^ (bits >> np.uint64(14))) & np.uint64(0x0000CCCC0000CCCC)
+    bits = bits ^ swap ^ (swap << np.uint64(14))
+    swap = (bits ^ (bits >> np.uint64(28))) & np.uint64(0x00000000F0F0F0F0)
+    return bits ^ swap ^ (swap << np.uint64(28))
+
+
+@njit(cache=True)
+def partial_view(cells, row_size, width, height, see_through_walls, out):
     """The agent's 7 × 7 view as codes, ordered as minigrid's image ([column, row from the far end]).
 
-    rows uint8 [B · row_size], visible: `visibility_table`, out uint8 [B · 49].
+    cells uint8 [B · row_size], out uint8 [B · 49 + 1] (the last byte is not part of the view).
+
+    The grid lies column after column, so seven cells along y are one word. Facing left or right, such a line is a row
+    of the view (all cells equally far away); facing up or down it is a column. Seen cells are found on bits: one bit
+    per cell, seven lines of seven bits.
     """
-    last_x = width - 1
-    last_y = height - 1
-    for row in range(rows.shape[0] // row_size):
+    lines = np.zeros(8, np.uint64)
+    for row in range(cells.shape[0] // row_size):
         base = row * row_size
-        x = np.int64(rows[base + AGENT_X])
-        y = np.int64(rows[base + AGENT_Y])
-        direction = rows[base + DIRECTION]
-        # Going away from the agent changes one coordinate, going to its right the other: a cell's index is the sum
-        # of two offsets. What lies outside the grid is a wall, and so is the border: clamping shows the same.
-        # Indices are unsigned, which spares the compiler the negative ones.
-        if direction & 1:
-            right = np.int64(direction) - 2  # facing down, the right hand is at smaller x
-            c0 = np.uint64(min(max(x - 3 * right, 0), last_x) * height)
-            c1 = np.uint64(min(max(x - 2 * right, 0), last_x) * height)
-            c2 = np.uint64(min(max(x - right, 0), last_x) * height)
-            c3 = np.uint64(x * height)
-            c4 = np.uint64(min(max(x + right, 0), last_x) * height)
-            c5 = np.uint64(min(max(x + 2 * right, 0), last_x) * height)
-            c6 = np.uint64(min(max(x + 3 * right, 0), last_x) * height)
-            start, ahead, last, scale = y, -right, last_y, 1
+        x = np.int64(cells[base + AGENT_X])
+        y = np.int64(cells[base + AGENT_Y])
+        direction = np.int64(cells[base + DIRECTION])
+        vertical = direction & 1
+        # Line 0 is the nearest row, or the leftmost column of the view.
+        if direction == 0:
+            first_x, step_x, low_y = x, 1, y - 3
+        elif direction == 1:
+            first_x, step_x, low_y = x + 3, -1, y
+        elif direction == 2:
+            first_x, step_x, low_y = x, -1, y - 3
         else:
-            right = 1 - np.int64(direction)  # facing right, the right hand is at larger y
-            c0 = np.uint64(min(max(y - 3 * right, 0), last_y))
-            c1 = np.uint64(min(max(y - 2 * right, 0), last_y))
-            c2 = np.uint64(min(max(y - right, 0), last_y))
-            c3 = np.uint64(y)
-            c4 = np.uint64(min(max(y + right, 0), last_y))
-            c5 = np.uint64(min(max(y + 2 * right, 0), last_y))
-            c6 = np.uint64(min(max(y + 3 * right, 0), last_y))
-            start, ahead, last, scale = x, right, last_x, height
-        seen = np.uint64(8)  # the agent's own cell
-        for distance in range(VIEW):
-            far = np.uint64(base + HEADER + min(max(start + distance * ahead, 0), last) * scale)
-            v0 = rows[far + c0]
-            v1 = rows[far + c1]
-            v2 = rows[far + c2]
-            v3 = rows[far + c3]
-            v4 = rows[far + c4]
-            v5 = rows[far + c5]
-            v6 = rows[far + c6]
-            here = np.uint64(127)
-            if not see_through_walls:
-                clear = (
-                    np.uint64(v0 < CLOSED_DOOR)
-                    | np.uint64(v1 < CLOSED_DOOR) << np.uint64(1)
-                    | np.uint64(v2 < CLOSED_DOOR) << np.uint64(2)
-                    | np.uint64(v3 < CLOSED_DOOR) << np.uint64(3)
-                    | np.uint64(v4 < CLOSED_DOOR) << np.uint64(4)
-                    | np.uint64(v5 < CLOSED_DOOR) << np.uint64(5)
-                    | np.uint64(v6 < CLOSED_DOOR) << np.uint64(6)
-                )
-                entry = np.uint64(visible[seen << np.uint64(7) | clear])
-                here = entry & np.uint64(127)
+            first_x, step_x, low_y = x - 3, 1, y - 6
+        # What lies outside the grid is a wall. Along x the border, which is wall too, is read instead.
+        before = max(0, -low_y)
+        after = max(0, low_y + VIEW - height)
+        inside = (ALL_BYTES << np.uint64(8 * before)) & (SEVEN_BYTES >> np.uint64(8 * after))
+        outside = WALLS & ~inside
+        start = base + HEADER + low_y + before
+        shift = np.uint64(8 * before)
+        lines[7] = 0
+        clear = np.uint64(0)  # byte: line, bit: place in the line, 1 where one can see through
+        for line in range(VIEW):
+            at = start + min(max(first_x + line * step_x, 0), width - 1) * height
+            word = ((_load_word(cells, at) << shift) & inside) | outside
+            lines[line] = word
+            opaque = ((((word + OPAQUE_CARRIES) & HIGH_BITS) >> SEVEN) * GATHER_BITS) >> np.uint64(56)
+            clear |= (~opaque & LOW_SEVEN) << np.uint64(8 * line)
+        place = row * CELLS
+        if not see_through_walls:
+            # Seeing goes from row to row of the view; the rows are the bytes of `clear` (after a transposition where
+            # lines are columns), nearest first, except facing up, where the nearest is the last place of a line.
+            if vertical:
+                clear = _transpose(clear)
+            seen = np.uint64(8)  # the agent's own cell
+            shown = np.uint64(0)
+            for distance in range(VIEW):
+                at = np.uint64(8 * (VIEW - 1 - distance if direction == 3 else distance))
+                entry = np.uint64(VISIBLE[seen << SEVEN | (clear >> at & LOW_SEVEN)])
+                shown |= (entry & LOW_SEVEN) << at
                 seen = entry >> np.uint64(8)
-            place = np.uint64(row * CELLS + VIEW - 1 - distance)
-            out[place] = v0 if here & np.uint64(1) else UNSEEN
-            out[place + np.uint64(7)] = v1 if here & np.uint64(2) else UNSEEN
-            out[place + np.uint64(14)] = v2 if here & np.uint64(4) else UNSEEN
-            out[place + np.uint64(21)] = v3 if here & np.uint64(8) else UNSEEN
-            out[place + np.uint64(28)] = v4 if here & np.uint64(16) else UNSEEN
-            out[place + np.uint64(35)] = v5 if here & np.uint64(32) else UNSEEN
-            out[place + np.uint64(42)] = v6 if here & np.uint64(64) else UNSEEN
+            if vertical:
+                shown = _transpose(shown)
+            for line in range(VIEW):
+                lines[line] &= KEEP_BYTES[shown >> np.uint64(8 * line) & LOW_SEVEN]
+        # The image is column after column, far cells first. Where lines are rows they must become columns; then each
+        # column is one store, whose eighth byte the next store corrects.
+        if not vertical:
+            for pair in range(4):
+                a, b = lines[2 * pair], lines[2 * pair + 1]
+                swap = ((a >> np.uint64(8)) ^ b) & np.uint64(0x00FF00FF00FF00FF)
+                lines[2 * pair], lines[2 * pair + 1] = a ^ (swap << np.uint64(8)), b ^ swap
+            for pair in range(4):
+                left = pair + (pair & 2)
+                a, b = lines[left], lines[left + 2]
+                swap = ((a >> np.uint64(16)) ^ b) & np.uint64(0x0000FFFF0000FFFF)
+                lines[left], lines[left + 2] = a ^ (swap << np.uint64(16)), b ^ swap
+            for pair in range(4):
+                a, b = lines[pair], lines[pair + 4]
+                swap = ((a >> np.uint64(32)) ^ b) & np.uint64(0x00000000FFFFFFFF)
+                lines[pair], lines[pair + 4] = a ^ (swap << np.uint64(32)), b ^ swap
+        for column in range(VIEW):
+            word = lines[VIEW - 1 - column if direction == 2 else column]
+            if direction != 3:
+                word = ((word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8)) | (
+                    (word >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
+                )
+                word = ((word & np.uint64(0x0000FFFF0000FFFF)) << np.uint64(16)) | (
+                    (word >> np.uint64(16)) & np.uint64(0x0000FFFF0000FFFF)
+                )
+                word = ((word << np.uint64(32)) | (word >> np.uint64(32))) >> np.uint64(8)
+            _store_word(out, place + VIEW * column, word)
         # Only now does the agent's own cell show what is carried: seeing used the cell under the agent.
-        carried = rows[base + CARRIED_CODE]
-        out[row * CELLS + 27] = carried if carried else EMPTY
+        carried = cells[base + CARRIED_CODE]
+        out[place + 27] = carried if carried else EMPTY
 
 
 @njit(cache=True)
@@ -135,28 +221,27 @@ def full_view(rows, width, height, margin, out):
 
 
 @njit(cache=True)
-def expand(codes, triples, image):
-    """Codes to (object, colour, state) bytes.
+def expand(codes, count, image):
+    """Codes to (object, colour, state) bytes: codes uint8, image uint8 [3 · count + 1].
 
-    `triples` uint32 [51] holds the three bytes of each code. `image` is a uint32 view that advances 3 bytes per
-    element: each store writes a cell and one byte of the next, which the next store then corrects.
+    Each store writes a cell and one byte of the next, which the next store then corrects.
     """
-    for index in range(codes.shape[0]):
-        image[index] = triples[codes[index]]
+    for index in range(count):
+        _store_word(image, 3 * index, TRIPLES[codes[index]])
 
 
 @njit(cache=True)
-def partial_image(rows, row_size, width, height, see_through_walls, visible, out, triples, image):
+def partial_image(cells, row_size, width, height, see_through_walls, out, image):
     """`partial_view` and `expand` in one call."""
-    partial_view(rows, row_size, width, height, see_through_walls, visible, out)
-    expand(out, triples, image)
+    partial_view(cells, row_size, width, height, see_through_walls, out)
+    expand(out, out.shape[0] - 1, image)
 
 
 @njit(cache=True)
-def full_image(rows, width, height, margin, out, triples, image):
+def full_image(rows, width, height, margin, out, image):
     """`full_view` and `expand` in one call."""
     full_view(rows, width, height, margin, out)
-    expand(out, triples, image)
+    expand(out, out.shape[0] - 1, image)
 
 
 @njit(cache=True)

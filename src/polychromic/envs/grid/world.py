@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -113,10 +112,9 @@ class GridWorld:
         self._check(state)
         rows, levels = state.bytes, self.levels
         count = len(rows) * self._cells
-        cells = np.empty(count, np.uint8)
+        cells = np.empty(count + 1, np.uint8)
         # One byte more than the image, see `view.expand`.
         buffer = np.empty(3 * count + 1, np.uint8)
-        overlapping: NDArray[np.uint32] = np.ndarray((count,), np.uint32, buffer, strides=(3,))
         if self.observation == "partial":
             view.partial_image(
                 rows.ravel(),
@@ -124,13 +122,11 @@ class GridWorld:
                 levels.width,
                 levels.height,
                 levels.see_through_walls,
-                _visible(),
                 cells,
-                _packed_triples(),
-                overlapping,
+                buffer,
             )
         else:
-            view.full_image(rows, levels.width, levels.height, levels.margin, cells, _packed_triples(), overlapping)
+            view.full_image(rows, levels.width, levels.height, levels.margin, cells, buffer)
         if state.mission is None:
             state.mission = self.mission_tokens.take(self.tasks(state), axis=0)
             state.mission.setflags(write=False)
@@ -192,14 +188,13 @@ class GridWorld:
         image; `code_triples[codes]` is the image."""
         self._check(state)
         rows, levels = state.bytes, self.levels
-        cells = np.empty(len(rows) * self._cells, np.uint8)
+        count = len(rows) * self._cells
+        cells = np.empty(count + 1, np.uint8)
         if self.observation == "partial":
-            view.partial_view(
-                rows.ravel(), rows.shape[1], levels.width, levels.height, levels.see_through_walls, _visible(), cells
-            )
+            view.partial_view(rows.ravel(), rows.shape[1], levels.width, levels.height, levels.see_through_walls, cells)
         else:
             view.full_view(rows, levels.width, levels.height, levels.margin, cells)
-        return cells.reshape(len(rows), self._cells)
+        return cells[:count].reshape(len(rows), self._cells)
 
     def tasks(self, state: GridState) -> NDArray[np.int64]:
         """The configuration of each row, int64 [B]."""
@@ -213,7 +208,7 @@ class GridWorld:
 
     def ended(self, state: GridState) -> NDArray[np.bool_]:
         """Which rows have ended (terminated or truncated), bool [B]."""
-        return state.bytes[:, codes.ENDED] != 0
+        return np.not_equal(state.bytes[:, codes.ENDED], 0)
 
     def positions(self, state: GridState) -> NDArray[np.int64]:
         """Where each agent is, int64 [B, 2] (x, y)."""
@@ -340,15 +335,3 @@ def _seeds(seeds: Iterable[int]) -> tuple[int, ...]:
     if min(chosen) < 0:
         raise UserError(f"seeds: expected integers from 0 on, got {min(chosen)}")
     return chosen
-
-
-@functools.cache
-def _visible() -> NDArray[np.uint16]:
-    return view.visibility_table()
-
-
-@functools.cache
-def _packed_triples() -> NDArray[np.uint32]:
-    packed = np.zeros((codes.NUM_CODES, 4), np.uint8)
-    packed[:, :3] = codes.CODE_TRIPLES
-    return packed.view(np.uint32).ravel()
