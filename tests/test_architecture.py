@@ -15,6 +15,7 @@ ALLOWED = {
     "core": {"errors"},
     "theory": {"core", "errors"},
     "envs": {"core", "errors"},
+    "gym": {"envs"},
     "policies": {"core", "errors"},
     "integrations": {"core", "errors"},
     "cli": {"errors"},

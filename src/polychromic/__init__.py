@@ -5,6 +5,7 @@ is imported when its name is first used.
 """
 
 import importlib
+import sys
 from typing import Any
 
 from polychromic.core.credit import leave_one_out_advantages, set_advantages
@@ -84,3 +85,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, *_LAZY, "__version__"])
+
+
+# Gymnasium users have imported it by now: make `gymnasium.make("polychromic/goto-v0")` work. Without it, stay light.
+if "gymnasium" in sys.modules:
+    importlib.import_module("polychromic.gym")

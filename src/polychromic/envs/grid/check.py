@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import multiprocessing
 from collections import Counter
@@ -120,13 +119,24 @@ def _job(job: tuple[str, int]) -> tuple[str, Tally]:
         plays = [("bot", None), *(plays + extra if done < _ROUNDS_WITH_RANDOM else [])]
     tally = Tally()
     for player, horizon in plays:
-        tally.add(compare_level(level, seeds, player, horizon=horizon, check_full=done == 0, random_seed=done))
+        perturbed = done % 2 == 1 and player != "bot"
+        tally.add(
+            compare_level(
+                level,
+                seeds,
+                player,
+                horizon=horizon,
+                check_full=done == 0,
+                perturbed=perturbed,
+                random_seed=done,
+            )
+        )
     return level, tally
 
 
 def _write(path: Path, tallies: dict[str, tuple[int, Tally]]) -> None:
     """Write to a neighbour first: an interruption leaves the old file or the new one."""
-    data = {level: {"rounds": rounds, **dataclasses.asdict(tally)} for level, (rounds, tally) in tallies.items()}
+    data = {level: {"rounds": rounds, **vars(tally)} for level, (rounds, tally) in tallies.items()}
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(data, indent=1), encoding="utf-8")
     partial.replace(path)

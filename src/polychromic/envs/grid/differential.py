@@ -78,9 +78,14 @@ def compare_level(
     *,
     horizon: int | None = None,
     check_full: bool = False,
+    perturbed: bool = False,
     random_seed: int = 0,
 ) -> Tally:
-    """One episode and one fork per seed: minigrid against the engine. `horizon` None is the level's own."""
+    """One episode and its forks per seed: minigrid against the engine.
+
+    horizon: None is the level's own. check_full: compare the view of the whole grid as well. perturbed: let minigrid's
+    `place_agent` put the agent elsewhere first.
+    """
     rng = np.random.default_rng([random_seed, *seeds[:1]])
     env = make_minigrid(level, **({} if horizon is None else {"max_steps": horizon}))
     with quiet():
@@ -88,15 +93,17 @@ def compare_level(
         tally = Tally()
         for task, seed in enumerate(seeds):
             shown, _ = env.reset(seed=int(seed))
+            if perturbed:
+                env.place_agent()
             played = _play(env, task, player, rng, check_full, len(episodes))
             # minigrid's *Carrying levels put the object into the agent's hands after they made this observation.
-            if "Carrying" not in level:
+            if not perturbed and "Carrying" not in level:
                 _expect(tally, "image", shown["image"], played[0].views[0][0], f"{level} seed {seed} at reset")
             episodes += played
             tally.bot_solved += player == "bot" and played[0].outcomes[-1][0] > 0
     world = make(level, seeds=seeds, horizon=horizon, reward="package")
     full = make(level, seeds=seeds, horizon=horizon, reward="package", observation="full") if check_full else None
-    _replay(world, full, episodes, tally, f"{level}, {player}")
+    _replay(world, full, episodes, tally, f"{level}, {player}", perturbed)
     for episode in episodes:
         tally.failures += episode.outcomes[-1][1] and not episode.outcomes[-1][0]
         if episode.parent is not None:
@@ -174,7 +181,8 @@ def _time_limit(seconds: float) -> Iterator[None]:
 def _bot(env: Any) -> Any:
     from minigrid.utils import baby_ai_bot
 
-    return baby_ai_bot.BabyAIBot(env)
+    bot: Any = baby_ai_bot.BabyAIBot
+    return bot(env)
 
 
 def _view(env: Any, full: bool) -> tuple[Any, ...]:
@@ -213,7 +221,14 @@ def _half_done(instruction: Any) -> bool:
 # ---------------------------------------------------------------------- the engine
 
 
-def _replay(world: GridWorld, full: GridWorld | None, episodes: Sequence[Episode], tally: Tally, name: str) -> None:
+def _replay(
+    world: GridWorld,
+    full: GridWorld | None,
+    episodes: Sequence[Episode],
+    tally: Tally,
+    name: str,
+    perturbed: bool,
+) -> None:
     """Replay the episodes in one batch, then their forks in another, comparing after every step."""
     roots = [index for index, episode in enumerate(episodes) if episode.parent is None]
     forks = [index for index, episode in enumerate(episodes) if episode.parent is not None]
@@ -226,7 +241,11 @@ def _replay(world: GridWorld, full: GridWorld | None, episodes: Sequence[Episode
             if episodes[index].at == time and parent is not None:
                 parents[index] = state[[row_of[parent]]]
 
-    state = world.start([episodes[index].task for index in roots])
+    tasks = [episodes[index].task for index in roots]
+    state = world.start(tasks)
+    if perturbed:
+        first = [episodes[index].views[0] for index in roots]
+        state = world.start_at(tasks, [one[3] for one in first], [one[1] for one in first])
     _run(world, full, state, [episodes[index] for index in roots], tally, name, remember)
     if forks:
         state = world.concatenate(parents[index] for index in forks)

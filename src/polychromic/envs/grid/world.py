@@ -229,6 +229,16 @@ class GridWorld:
             self._check(state)
         return GridState(np.concatenate([state.bytes for state in states]), self.levels)
 
+    def render(
+        self, state: GridState, row: int = 0, *, tile_size: int = 32, highlight: bool = True
+    ) -> NDArray[np.uint8]:
+        """A picture of one row, uint8 [height · tile_size, width · tile_size, 3], drawn with minigrid's own tiles; what
+        the agent sees is highlighted."""
+        from polychromic.envs.grid.render import render_row
+
+        self._check(state)
+        return render_row(state.bytes[row], self.levels, tile_size, highlight)
+
     # ------------------------------------------------------------------ perturbed starts
 
     def free_cells(self, task: int) -> Cells:

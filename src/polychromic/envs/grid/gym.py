@@ -1,0 +1,164 @@
+"""The engine as ordinary Gymnasium environments, so that people can train on it with what they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from polychromic.envs.grid.missions import WORDS
+from polychromic.envs.grid.world import GridWorld, make
+from polychromic.errors import UserError
+
+
+class GridEnv(gymnasium.Env[dict[str, Any], Any]):
+    """One episode at a time. The arguments are those of `polychromic.make`.
+
+    Each reset draws one of the configurations; `options={"task": index}` chooses it. Observations: `image`,
+    `direction`, `mission` (token ids, padded with 0); `info` has the mission's text and the task's index.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+
+    def __init__(
+        self,
+        task: str,
+        *,
+        seeds: Iterable[int] = range(50),
+        horizon: int | None = 100,
+        time_penalty: float = 0.5,
+        reward: Literal["penalty", "package"] = "penalty",
+        observation: Literal["partial", "full"] = "partial",
+        mission_length: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise UserError(f"render_mode: expected None or 'rgb_array', got {render_mode!r}")
+        self.world = make(
+            task,
+            seeds=seeds,
+            horizon=horizon,
+            time_penalty=time_penalty,
+            reward=reward,
+            observation=observation,
+            mission_length=mission_length,
+        )
+        self.observation_space = observation_space(self.world)
+        self.action_space = spaces.Discrete(self.world.num_actions)
+        self.render_mode = render_mode
+        self.state = self.world.start([0])
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Start an episode of a configuration drawn at random, or of `options["task"]`."""
+        super().reset(seed=seed)
+        task = _chosen_task(self.world, self.np_random, options)
+        self.state = self.world.start([task])
+        return self._observation(), {"mission": self.world.missions[task], "task": task}
+
+    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """One action, 0 … 6."""
+        result = self.world.step(self.state, np.asarray(action).reshape(1))
+        terminated, truncated = bool(result.terminated[0]), bool(result.truncated[0])
+        return self._observation(), float(result.reward[0]), terminated, truncated, {}
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """The whole grid with the agent, where `render_mode` is "rgb_array"."""
+        return self.world.render(self.state) if self.render_mode else None
+
+    def _observation(self) -> dict[str, Any]:
+        seen = self.world.observe(self.state)
+        return {
+            "image": seen["image"][0],
+            "direction": np.int64(seen["direction"][0]),
+            "mission": seen["mission"][0].copy(),
+        }
+
+
+class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
+    """Many episodes in one call, the same as a `SyncVectorEnv` of `GridEnv` (an ended row starts anew in the next step)
+    but for the speed. `infos["task"]` has the configuration of every row."""
+
+    metadata: dict[str, Any] = {  # noqa: RUF012
+        "render_modes": ["rgb_array"],
+        "render_fps": 10,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(self, num_envs: int, task: str, *, render_mode: str | None = None, **options: Any) -> None:
+        if num_envs < 1:
+            raise UserError(f"num_envs: expected at least 1, got {num_envs}")
+        self.num_envs = num_envs
+        self.world = make(task, **options)
+        self.single_observation_space = observation_space(self.world)
+        self.single_action_space = spaces.Discrete(self.world.num_actions)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.render_mode = render_mode
+        self._generators = [seeding.np_random(None)[0] for _ in range(num_envs)]
+        self.state = self.world.start(np.zeros(num_envs, np.int64))
+        self._ended = np.zeros(num_envs, np.bool_)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Start every row; an integer seed gives row i the seed `seed + i`."""
+        seeds = [seed + row for row in range(self.num_envs)] if isinstance(seed, int) else seed
+        if seeds is not None:
+            if len(seeds) != self.num_envs:
+                raise UserError(f"seed: expected {self.num_envs} seeds, got {len(seeds)}")
+            for row, one in enumerate(seeds):
+                if one is not None:
+                    self._generators[row] = seeding.np_random(one)[0]
+        tasks = [_chosen_task(self.world, generator, options) for generator in self._generators]
+        self.state = self.world.start(tasks)
+        self._ended[:] = False
+        return self._observation(), {"task": np.array(tasks)}
+
+    def step(self, actions: Any) -> tuple[dict[str, Any], Any, Any, Any, dict[str, Any]]:
+        """One action per row; rows that ended in the step before start anew instead."""
+        reward, terminated, truncated = self.world.step(self.state, actions)
+        fresh = np.flatnonzero(self._ended)
+        if len(fresh):
+            tasks = [_chosen_task(self.world, self._generators[row], None) for row in fresh]
+            self.state.bytes[fresh] = self.world.start(tasks).bytes
+            self.state.mission = None
+            terminated[fresh] = truncated[fresh] = False
+        self._ended = terminated | truncated
+        info = {"task": self.world.tasks(self.state)}
+        return self._observation(), reward.astype(np.float64), terminated, truncated, info
+
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
+        """The whole grid of every row, where `render_mode` is "rgb_array"."""
+        if not self.render_mode:
+            return None
+        return tuple(self.world.render(self.state, row) for row in range(self.num_envs))
+
+    def _observation(self) -> dict[str, Any]:
+        seen = self.world.observe(self.state)
+        return {**seen, "direction": seen["direction"].astype(np.int64)}
+
+
+def observation_space(world: GridWorld) -> spaces.Dict:
+    """The space of one row's observation."""
+    return spaces.Dict(
+        {
+            "image": spaces.Box(0, 255, world.image_shape, np.uint8),
+            "direction": spaces.Discrete(4),
+            "mission": spaces.Box(0, len(WORDS) - 1, world.mission_tokens.shape[1:], np.int32),
+        }
+    )
+
+
+def _chosen_task(world: GridWorld, generator: np.random.Generator, options: dict[str, Any] | None) -> int:
+    if options and "task" in options:
+        return int(options["task"])
+    return int(generator.integers(world.num_tasks))
