@@ -18,6 +18,7 @@ from polychromic.errors import UserError
 
 _SEEDS_PER_JOB = 50
 _ROUNDS_WITH_RANDOM = 3  # of BabyAI levels; later rounds are the bot's alone
+_ROUNDS_WITH_FORKS = 4
 _ROUNDS_WITHOUT_BOT = 4  # of the other levels, for which there is no bot
 
 
@@ -106,7 +107,8 @@ def _by_shape(counts: Counter[str]) -> Counter[str]:
 def _finished(level: str, rounds: int, tally: Tally, bot_missions: int) -> bool:
     if not level.startswith("BabyAI-"):
         return rounds >= _ROUNDS_WITHOUT_BOT
-    return tally.bot_solved >= bot_missions and rounds >= min(2, _ROUNDS_WITH_RANDOM)
+    most = 2 * (bot_missions // _SEEDS_PER_JOB + 2)  # a bot that solves nothing must not keep us forever
+    return rounds >= most or (tally.bot_solved >= bot_missions and rounds >= 2)
 
 
 def _job(job: tuple[str, int]) -> tuple[str, Tally]:
@@ -128,6 +130,7 @@ def _job(job: tuple[str, int]) -> tuple[str, Tally]:
                 horizon=horizon,
                 check_full=done == 0,
                 perturbed=perturbed,
+                fork=done < _ROUNDS_WITH_FORKS,
                 random_seed=done,
             )
         )

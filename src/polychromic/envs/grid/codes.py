@@ -97,6 +97,7 @@ PROGRAM = 20
 # (first) descriptions, rows 4-7 are what PutNext puts things next to.
 DESCRIPTIONS = 8
 
+NO_ROOM = 255  # in the map of rooms
 MAX_OBJECTS = 64  # bits of a mask
 
 # Kinds of clauses and sequences of the BabyAI language.

@@ -8,11 +8,9 @@ object is compared at every step.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.envs.grid import codes
+from polychromic.envs.grid.expert import Expert, expert_for
 from polychromic.envs.grid.load import make_minigrid, quiet
-from polychromic.envs.grid.world import GridState, GridWorld, make
+from polychromic.envs.grid.world import Cells, GridState, GridWorld, make
 
 Player = Literal["random", "bot", "noisy bot"]
 
@@ -29,7 +28,6 @@ Player = Literal["random", "bot", "noisy bot"]
 _ACTION_WEIGHTS = np.array([0.15, 0.15, 0.34, 0.12, 0.1, 0.12, 0.02])
 _NOISE = 0.25
 _FORK_STEPS = 24
-_BOT_SECONDS = 1.0
 _LONGEST = 200  # of episodes that are not the bot's
 
 
@@ -79,14 +77,16 @@ def compare_level(
     horizon: int | None = None,
     check_full: bool = False,
     perturbed: bool = False,
+    fork: bool = True,
     random_seed: int = 0,
 ) -> Tally:
     """One episode and its forks per seed: minigrid against the engine.
 
     horizon: None is the level's own. check_full: compare the view of the whole grid as well. perturbed: let minigrid's
-    `place_agent` put the agent elsewhere first.
+    `place_agent` put the agent elsewhere first. fork: False plays the episodes alone.
     """
     rng = np.random.default_rng([random_seed, *seeds[:1]])
+    world = make(level, seeds=seeds, horizon=horizon, reward="package")
     env = make_minigrid(level, **({} if horizon is None else {"max_steps": horizon}))
     with quiet():
         episodes: list[Episode] = []
@@ -94,14 +94,13 @@ def compare_level(
         for task, seed in enumerate(seeds):
             shown, _ = env.reset(seed=int(seed))
             if perturbed:
-                env.place_agent()
-            played = _play(env, task, player, rng, check_full, len(episodes))
+                _place_agent(env, world.free_cells(task))
+            played = _play(env, task, player, rng, check_full, fork, len(episodes))
             # minigrid's *Carrying levels put the object into the agent's hands after they made this observation.
             if not perturbed and "Carrying" not in level:
                 _expect(tally, "image", shown["image"], played[0].views[0][0], f"{level} seed {seed} at reset")
             episodes += played
             tally.bot_solved += player == "bot" and played[0].outcomes[-1][0] > 0
-    world = make(level, seeds=seeds, horizon=horizon, reward="package")
     full = make(level, seeds=seeds, horizon=horizon, reward="package", observation="full") if check_full else None
     _replay(world, full, episodes, tally, f"{level}, {player}", perturbed)
     for episode in episodes:
@@ -116,77 +115,69 @@ def compare_level(
 # ---------------------------------------------------------------------- minigrid
 
 
-def _play(env: Any, task: int, player: Player, rng: np.random.Generator, full: bool, index: int) -> list[Episode]:
+def _play(
+    env: Any, task: int, player: Player, rng: np.random.Generator, full: bool, fork: bool, index: int
+) -> list[Episode]:
     """An episode, then its forks (an early and a late one, if it lasts); the episode goes on after each fork was
     played, so that a fork which disturbs it would show."""
     episode = Episode(task, kind=_mission_kind(env))
-    bot = _bot(env) if player != "random" else None
-    episode.views.append(_view(env, full))
+    expert = expert_for(env) if player != "random" else None
+    episode.views.append(_view(env, env.gen_obs(), full))
     forks: list[Episode] = []
-    fork_at = {int(rng.integers(1, 16)), int(rng.integers(16, 80))}
+    fork_at = {int(rng.integers(1, 12)), int(rng.integers(12, 80))} if fork else set()
     while not episode.outcomes or not any(episode.outcomes[-1][1:]):
         if len(episode.actions) in fork_at:
-            twin, twin_bot = copy.deepcopy((env, bot))
-            fork = Episode(task, parent=index, at=len(episode.actions), kind=episode.kind)
-            fork.forked_carrying = env.carrying is not None
-            fork.forked_half_done = _half_done(getattr(env, "instrs", None))
-            noisy: Player = "random" if twin_bot is None else "noisy bot"
-            for _ in range(_FORK_STEPS):
-                if not _advance(twin, twin_bot, noisy, rng, full, fork):
-                    twin_bot, noisy = None, "random"
-                if any(fork.outcomes[-1][1:]):
-                    break
-            forks.append(fork)
-        if not _advance(env, bot, player, rng, full, episode):
-            bot, player = None, "random"
-        if len(episode.actions) >= _LONGEST and player != "bot":
+            forks.append(_fork(env, expert, rng, full, episode, index))
+        expert = _advance(env, expert, player, rng, full, episode)
+        if len(episode.actions) >= _LONGEST and (player != "bot" or expert is None):
             break
     return [episode, *forks]
 
 
-def _advance(env: Any, bot: Any, player: Player, rng: np.random.Generator, full: bool, episode: Episode) -> bool:
-    """One action; False once the bot has given up (random actions can bring it into states that it cannot handle)."""
-    action, usable = int(rng.choice(len(_ACTION_WEIGHTS), p=_ACTION_WEIGHTS)), True
-    if bot is not None:
-        try:
-            with _time_limit(_BOT_SECONDS):
-                advice = int(bot.replan(episode.actions[-1] if episode.actions else None))
-        except Exception:
-            usable = False
-        else:
-            action = action if player == "noisy bot" and rng.random() < _NOISE else advice
-    _, reward, terminated, truncated, _ = env.step(action)
+def _place_agent(env: Any, rooms: Cells) -> None:
+    """minigrid's own, again where it chose a cell outside the rooms (MultiRoom's rooms do not fill its grid)."""
+    inside = {(x, y) for x, y in rooms.positions.tolist()}
+    env.place_agent()
+    while tuple(map(int, env.agent_pos)) not in inside:
+        env.place_agent()
+
+
+def _fork(
+    env: Any, expert: Expert | None, rng: np.random.Generator, full: bool, parent: Episode, index: int
+) -> Episode:
+    """A copy of the whole environment goes on by itself for a while."""
+    twin, advisor = copy.deepcopy((env, expert))
+    fork = Episode(parent.task, parent=index, at=len(parent.actions), kind=parent.kind)
+    fork.forked_carrying = env.carrying is not None
+    fork.forked_half_done = _half_done(getattr(env, "instrs", None))
+    for _ in range(_FORK_STEPS):
+        advisor = _advance(twin, advisor, "noisy bot", rng, full, fork)
+        if any(fork.outcomes[-1][1:]):
+            break
+    return fork
+
+
+def _advance(
+    env: Any, expert: Expert | None, player: Player, rng: np.random.Generator, full: bool, episode: Episode
+) -> Expert | None:
+    """One action: the expert's, or a random one. Returns the expert, None once it has given up."""
+    action = int(rng.choice(len(_ACTION_WEIGHTS), p=_ACTION_WEIGHTS))
+    if expert is not None:
+        advice = expert.advice()
+        if advice is None:
+            expert = None
+        elif player == "bot" or rng.random() > _NOISE:
+            action = advice
+    seen, reward, terminated, truncated, _ = env.step(action)
+    if expert is not None:
+        expert.told(action)
     episode.actions.append(action)
     episode.outcomes.append((float(reward), bool(terminated), bool(truncated)))
-    episode.views.append(_view(env, full))
-    return usable
+    episode.views.append(_view(env, seen, full))
+    return expert
 
 
-@contextlib.contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Interrupt the bot where it plans forever, which random actions can make it do."""
-
-    def interrupt(*_: Any) -> None:
-        raise TimeoutError
-
-    previous = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-
-
-def _bot(env: Any) -> Any:
-    from minigrid.utils import baby_ai_bot
-
-    bot: Any = baby_ai_bot.BabyAIBot
-    return bot(env)
-
-
-def _view(env: Any, full: bool) -> tuple[Any, ...]:
-    seen = env.gen_obs()
+def _view(env: Any, seen: dict[str, Any], full: bool) -> tuple[Any, ...]:
     carried = 0 if env.carrying is None else codes.CODE_OF_TRIPLE[tuple(map(int, env.carrying.encode()))]
     x, y = map(int, env.agent_pos)
     whole = None

@@ -105,7 +105,7 @@ def _pad(level: Level) -> Level:
         height=level.height + 2,
         agent=(x + 1, y + 1, direction),
         grid=np.pad(level.grid, 1, constant_values=codes.WALL),
-        rooms=np.pad(level.rooms, 1),
+        rooms=np.pad(level.rooms, 1, constant_values=codes.NO_ROOM),
         positions=_shift(level.positions),
         tracked=_shift(level.tracked),
         program=program,

@@ -4,8 +4,8 @@ Levels on a grid of rooms (every BabyAI level, and FourRooms): the room grid its
 in it, belongs to the room on its right or below it (minigrid's own `room_from_pos`).
 
 Every other level: rooms are the areas that walls and doors enclose, numbered from the left column on, top to bottom
-inside a column; a door belongs to the first of its right, lower, left, upper neighbours that lies in a room. Walls
-count as room 0.
+inside a column; a door belongs to the first of its right, lower, left, upper neighbours that lies in a room. Walls, and
+what lies around the rooms (MultiRoom's rooms do not fill its grid), are in no room.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polychromic.envs.grid.codes import OPEN_DOOR, WALL
+from polychromic.envs.grid.codes import NO_ROOM, OPEN_DOOR, WALL
 
 
 def room_map(env: Any, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -40,11 +40,12 @@ def _room_grid(width: int, height: int, room_w: int, room_h: int, columns: int, 
 def _enclosed_areas(grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
     from scipy.ndimage import label
 
-    doors = (grid >= OPEN_DOOR) & (grid < WALL)
     areas, _ = label(grid < OPEN_DOOR)
-    padded = np.pad(areas, 1)
-    for x, y in np.argwhere(doors):
+    around = np.unique(np.concatenate([areas[0], areas[-1], areas[:, 0], areas[:, -1]]))
+    inside, _ = label((areas > 0) & ~np.isin(areas, around))
+    padded = np.pad(inside, 1)
+    for x, y in np.argwhere((grid >= OPEN_DOOR) & (grid < WALL)):
         neighbours = (padded[x + 2, y + 1], padded[x + 1, y + 2], padded[x, y + 1], padded[x + 1, y])
-        areas[x, y] = next((area for area in neighbours if area), 0)
-    rooms: NDArray[np.uint8] = np.maximum(areas - 1, 0).astype(np.uint8)
+        inside[x, y] = next((area for area in neighbours if area), 0)
+    rooms: NDArray[np.uint8] = np.where(inside, inside - 1, NO_ROOM).astype(np.uint8)
     return rooms

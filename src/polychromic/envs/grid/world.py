@@ -91,7 +91,7 @@ class GridWorld:
         self.horizons = levels.program[:, codes.HORIZON].copy()
         self.horizon = int(self.horizons.max())
         self.mission_tokens = token_table(levels.missions, mission_length)
-        self.num_rooms = int(levels.rooms.max()) + 1
+        self.num_rooms = int(levels.rooms[levels.rooms != codes.NO_ROOM].max()) + 1
         self.grid_shape = (levels.width - 2 * levels.margin, levels.height - 2 * levels.margin)
         shape = (view.VIEW, view.VIEW) if observation == "partial" else self.grid_shape
         self.image_shape = (*shape, 3)
@@ -242,14 +242,12 @@ class GridWorld:
     # ------------------------------------------------------------------ perturbed starts
 
     def free_cells(self, task: int) -> Cells:
-        """The empty cells of a configuration at its start (where minigrid's `place_agent` may put the agent)."""
+        """The empty cells of a configuration's rooms at its start, where `start_at` may put the agent."""
         task = int(self._task_index([task])[0])
-        levels = self.levels
-        row = levels.first_rows[task, codes.HEADER : codes.HEADER + levels.width * levels.height]
-        free = row == codes.EMPTY
-        x, y = np.divmod(np.flatnonzero(free), levels.height)
-        positions = np.stack([x, y], axis=1).astype(np.int64) - levels.margin
-        return Cells(positions, levels.rooms[task][free].astype(np.int64))
+        free = self._free()[task]
+        x, y = np.divmod(np.flatnonzero(free), self.levels.height)
+        positions = np.stack([x, y], axis=1).astype(np.int64) - self.levels.margin
+        return Cells(positions, self.levels.rooms[task][free].astype(np.int64))
 
     def start_at(self, tasks: ArrayLike, positions: ArrayLike, directions: ArrayLike) -> GridState:
         """Fresh episodes with the agent somewhere else: the grid and the mission are kept, no step is counted.
@@ -264,20 +262,27 @@ class GridWorld:
         if looks.shape != (len(index),) or looks.dtype.kind not in "iu" or ((looks < 0) | (looks > 3)).any():
             raise UserError(f"directions: expected {len(index)} integers 0 … 3, got {looks.tolist()}")
         levels = self.levels
-        for row, (x, y) in enumerate(places):
-            inside = 0 <= x < self.grid_shape[0] and 0 <= y < self.grid_shape[1]
-            cell = codes.HEADER + (x + levels.margin) * levels.height + y + levels.margin
-            if not inside or levels.first_rows[index[row], cell] != codes.EMPTY:
-                raise UserError(
-                    f"positions: row {row} has ({x}, {y}), which is not a free cell of task {index[row]}; "
-                    "free_cells(task) lists them"
-                )
+        inside = ((places >= 0) & (places < self.grid_shape)).all(axis=1)
+        cells = (places[:, 0] + levels.margin) * levels.height + places[:, 1] + levels.margin
+        wrong = ~inside | ~self._free()[index, np.where(inside, cells, 0)]
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise UserError(
+                f"positions: row {row} has {tuple(places[row].tolist())}, which is not a free cell of "
+                f"task {index[row]}; free_cells(task) lists them"
+            )
         state = self.start(index)
         state.bytes[:, [codes.AGENT_X, codes.AGENT_Y]] = places + levels.margin
         state.bytes[:, codes.DIRECTION] = looks
         return state
 
     # ------------------------------------------------------------------ checks
+
+    def _free(self) -> NDArray[np.bool_]:
+        """[tasks, cells]: empty at the start, and in a room."""
+        levels = self.levels
+        grids = levels.first_rows[:, codes.HEADER : codes.HEADER + levels.width * levels.height]
+        return np.logical_and(grids == codes.EMPTY, levels.rooms != codes.NO_ROOM)
 
     def _check(self, state: GridState) -> None:
         if getattr(state, "levels", None) is not self.levels:

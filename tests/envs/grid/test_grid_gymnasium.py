@@ -1,0 +1,69 @@
+"""The engine as Gymnasium environments, judged by Gymnasium's own checkers and its own vector environment."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import polychromic.gym
+from polychromic.envs.grid.gym import GridEnv
+from polychromic.envs.grid.tasks import TASKS
+from polychromic.errors import UserError
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_gymnasiums_checker_passes(task):
+    env = gymnasium.make(f"polychromic/{task}-v0", seeds=range(3), render_mode="rgb_array")
+    check_env(env.unwrapped)
+    env.close()
+
+
+def test_any_level_by_its_id():
+    env = gymnasium.make("polychromic/grid-v0", task="BabyAI-OpenRedDoor-v0", observation="full", seeds=range(2))
+    seen, info = env.reset(options={"task": 1})
+    assert seen["image"].shape == (9, 5, 3)
+    assert info == {"mission": "open the red door", "task": 1}
+    with pytest.raises(UserError, match="render_mode"):
+        GridEnv("goto", seeds=[0], render_mode="human")
+
+
+def test_the_vector_form_equals_a_vector_of_single_environments():
+    options = {"num_envs": 4, "seeds": range(5), "horizon": 30}
+    fast = gymnasium.make_vec("polychromic/goto-v0", vectorization_mode="vector_entry_point", **options)
+    slow = gymnasium.make_vec("polychromic/goto-v0", vectorization_mode="sync", **options)
+    assert fast.single_observation_space == slow.single_observation_space
+    assert fast.metadata["autoreset_mode"] == slow.metadata["autoreset_mode"]
+    seen, expected = fast.reset(seed=11)[0], slow.reset(seed=11)[0]
+    fast.action_space.seed(1)
+    ends = 0
+    for _ in range(100):
+        for name in expected:
+            assert np.array_equal(seen[name], expected[name])
+        actions = fast.action_space.sample()
+        seen, *outcome, info = fast.step(actions)
+        expected, *wanted, _ = slow.step(actions)
+        for got, want in zip(outcome, wanted, strict=True):
+            assert got.dtype == want.dtype
+            assert np.array_equal(got, want)
+        ends += int((outcome[1] | outcome[2]).sum())
+        assert info["task"].shape == (4,)
+    assert ends >= 8
+    fast.close()
+    slow.close()
+
+
+@pytest.mark.parametrize(
+    "order", ["gymnasium, polychromic", "gymnasium, polychromic.gym", "polychromic.gym, gymnasium"]
+)
+def test_importing_the_package_registers_its_environments(order):
+    code = f"import {order}; print('polychromic/goto-v0' in gymnasium.registry)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "True"
+
+
+def test_the_module_that_registers_has_run():
+    assert polychromic.gym.__doc__
+    assert "polychromic/grid-v0" in gymnasium.registry
