@@ -3,13 +3,15 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+# The peers of the benchmark of worlds live apart from the package.
+WORLDS_VENV := .venv-bench-worlds
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 # One thread per process: the arrays here are small, and more threads cost more than they give.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test check format lint types docs serve-docs benchmarks lock clean
+.PHONY: help demo test check format lint types docs serve-docs benchmarks bench-worlds lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -48,9 +50,19 @@ serve-docs: $(BIN)/.ready  ## the documentation at http://127.0.0.1:8000
 benchmarks: $(BIN)/.ready  ## the measurements behind the speed claims of the core
 	$(BIN)/python -m benchmarks.closed_form
 
+$(WORLDS_VENV)/bin/.ready: requirements/bench-worlds.lock
+	$(PYTHON) -m venv $(WORLDS_VENV)
+	$(WORLDS_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements/bench-worlds.lock
+	@touch $@
+
+bench-worlds: $(WORLDS_VENV)/bin/.ready  ## the grid engine against minigrid, EnvPool, NAVIX and XLand-MiniGrid
+	PYTHONPATH=src $(WORLDS_VENV)/bin/python -m benchmarks.worlds
+
 lock:  ## renew the pinned versions (needs uv)
+	uv pip compile --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate \
+		requirements/bench-worlds.in --output-file requirements/bench-worlds.lock --upgrade
 	uv pip compile --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate \
 		--group dev pyproject.toml --output-file requirements/dev.lock --upgrade
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(WORLDS_VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -129,8 +129,7 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
         fresh = np.flatnonzero(self._ended)
         if len(fresh):
             tasks = [_chosen_task(self.world, self._generators[row], None) for row in fresh]
-            self.state.bytes[fresh] = self.world.start(tasks).bytes
-            self.state.mission = None
+            self.world.restart(self.state, fresh, tasks)
             terminated[fresh] = truncated[fresh] = False
         self._ended = terminated | truncated
         info = {"task": self.world.tasks(self.state)}

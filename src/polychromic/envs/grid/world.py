@@ -181,6 +181,12 @@ class GridWorld:
         view.rooms_kernel(state.bytes, self.levels.rooms, self.levels.height, out)
         return out
 
+    def restart(self, state: GridState, rows: ArrayLike, tasks: ArrayLike) -> None:
+        """Replace these rows by fresh episodes of these tasks, in place."""
+        self._check(state)
+        state.bytes[np.asarray(rows)] = self.levels.first_rows.take(self._task_index(tasks), axis=0)
+        state.mission = None
+
     # ------------------------------------------------------------------ what policies and collectors read
 
     def codes(self, state: GridState) -> NDArray[np.uint8]:
@@ -282,7 +288,8 @@ class GridWorld:
         """[tasks, cells]: empty at the start, and in a room."""
         levels = self.levels
         grids = levels.first_rows[:, codes.HEADER : codes.HEADER + levels.width * levels.height]
-        return np.logical_and(grids == codes.EMPTY, levels.rooms != codes.NO_ROOM)
+        free: NDArray[np.bool_] = (grids == codes.EMPTY) & (levels.rooms != codes.NO_ROOM)
+        return free
 
     def _check(self, state: GridState) -> None:
         if getattr(state, "levels", None) is not self.levels:

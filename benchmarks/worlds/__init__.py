@@ -1,0 +1,1 @@
+"""The grid engine against other people's grid worlds, on one core, in one run."""
