@@ -26,25 +26,23 @@ Measurement = Iterator[tuple[float, float]]
 
 
 def engine(task: str, worlds: int, read: str = "image") -> Measurement:
-    """Calls of `step` and of `observe` (image, direction, mission) or `codes`; ended worlds start anew, within these
-    times."""
+    """Episodes on one clock, as rollouts are collected: a start, then H calls of `step` and of `observe` (image,
+    direction, mission) or `codes`. Worlds that end earlier stay; only steps of live worlds count."""
     import polychromic
 
     env = polychromic.make(task)
     rng = np.random.default_rng(0)
     tasks = np.arange(worlds) % env.num_tasks
     look = env.observe if read == "image" else env.codes
-    state = env.start(tasks)
     while True:
         actions = rng.integers(0, env.num_actions, (HORIZON, worlds))
         began = process_time()
+        state = env.start(tasks)
         for row in actions:
-            _, terminated, truncated = env.step(state, row)
-            ended = np.flatnonzero(terminated | truncated)
-            if len(ended):
-                env.restart(state, ended, tasks[ended])
+            env.step(state, row)
             look(state)
-        yield HORIZON * worlds, process_time() - began
+        seconds = process_time() - began
+        yield int(env.steps(state).sum()), seconds
 
 
 def engine_fork(task: str, worlds: int) -> Measurement:

@@ -8,6 +8,7 @@ object is compared at every step.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections import Counter
 from collections.abc import Sequence
@@ -135,11 +136,16 @@ def _play(
 
 
 def _place_agent(env: Any, rooms: Cells) -> None:
-    """minigrid's own, again where it chose a cell outside the rooms (MultiRoom's rooms do not fill its grid)."""
+    """minigrid's own, again where it chose a cell outside the rooms (MultiRoom's rooms do not fill its grid). Where it
+    finds no place (rooms of one cell), the agent stays."""
     inside = {(x, y) for x, y in rooms.positions.tolist()}
-    env.place_agent()
-    while tuple(map(int, env.agent_pos)) not in inside:
-        env.place_agent()
+    stay = env.agent_pos, env.agent_dir
+    for _ in range(20):
+        with contextlib.suppress(RecursionError):
+            env.place_agent()
+            if tuple(map(int, env.agent_pos)) in inside:
+                return
+    env.agent_pos, env.agent_dir = stay
 
 
 def _fork(

@@ -76,6 +76,10 @@ def packed_triples() -> NDArray[np.uint32]:
 VISIBLE = visibility_table()
 KEEP_BYTES = byte_masks()
 TRIPLES = packed_triples()
+# By direction: where the first line is, where the next one is, where lines begin.
+FIRST_X = np.array([0, 3, 0, -3])
+STEP_X = np.array([1, -1, -1, 1])
+LOW_Y = np.array([-3, 0, -3, -6])
 
 
 @intrinsic
@@ -135,14 +139,9 @@ def partial_view(cells, row_size, width, height, see_through_walls, out):
         direction = np.int64(cells[base + DIRECTION])
         vertical = direction & 1
         # Line 0 is the nearest row, or the leftmost column of the view.
-        if direction == 0:
-            first_x, step_x, low_y = x, 1, y - 3
-        elif direction == 1:
-            first_x, step_x, low_y = x + 3, -1, y
-        elif direction == 2:
-            first_x, step_x, low_y = x, -1, y - 3
-        else:
-            first_x, step_x, low_y = x - 3, 1, y - 6
+        first_x = x + FIRST_X[direction]
+        step_x = STEP_X[direction]
+        low_y = y + LOW_Y[direction]
         # What lies outside the grid is a wall. Along x the border, which is wall too, is read instead.
         before = max(0, -low_y)
         after = max(0, low_y + VIEW - height)

@@ -131,7 +131,7 @@ class GridWorld:
             state.mission = self.mission_tokens.take(self.tasks(state), axis=0)
             state.mission.setflags(write=False)
         return {
-            "image": buffer[:-1].reshape(len(rows), *self.image_shape),
+            "image": buffer[:-1].reshape(-1, *self.image_shape),
             "direction": rows[:, codes.DIRECTION].copy(),
             "mission": state.mission,
         }
@@ -142,19 +142,18 @@ class GridWorld:
         A wrong number of actions or an action outside 0 … 6 raises `UserError` and leaves the state as it was.
         """
         self._check(state)
-        moves = np.asarray(actions)
-        batch = len(state.bytes)
+        levels, rows = self.levels, state.bytes
+        moves, batch = np.asarray(actions), len(rows)
         if moves.shape != (batch,):
             raise UserError(f"actions: expected one per row, shape ({batch},), got shape {moves.shape}")
-        if moves.dtype.kind not in "iu" and batch:
-            raise UserError(f"actions: expected integers 0 … {self.num_actions - 1}, got {moves.dtype}")
-        moves = moves.astype(np.int64, copy=False)
+        if moves.dtype != np.int64:
+            if moves.dtype.kind not in "iu" and batch:
+                raise UserError(f"actions: expected integers 0 … {self.num_actions - 1}, got {moves.dtype}")
+            moves = moves.astype(np.int64)
         reward = np.empty(batch, np.float32)
-        terminated = np.empty(batch, np.bool_)
-        truncated = np.empty(batch, np.bool_)
-        levels = self.levels
+        terminated, truncated = np.empty(batch, np.bool_), np.empty(batch, np.bool_)
         bad = step.step_kernel(
-            state.bytes,
+            rows,
             moves,
             levels.program,
             levels.members,
@@ -184,8 +183,10 @@ class GridWorld:
     def restart(self, state: GridState, rows: ArrayLike, tasks: ArrayLike) -> None:
         """Replace these rows by fresh episodes of these tasks, in place."""
         self._check(state)
-        state.bytes[np.asarray(rows)] = self.levels.first_rows.take(self._task_index(tasks), axis=0)
-        state.mission = None
+        fresh, index = self._task_index(tasks), np.asarray(rows)
+        if state.mission is not None and not np.array_equal(self.tasks(state)[index], fresh):
+            state.mission = None
+        state.bytes[index] = self.levels.first_rows.take(fresh, axis=0)
 
     # ------------------------------------------------------------------ what policies and collectors read
 
