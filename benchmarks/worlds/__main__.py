@@ -23,6 +23,7 @@ from benchmarks.worlds.report import plot, table
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks/results/worlds.json"
 FIGURE = ROOT / "docs/figures/worlds.svg"
+Case = tuple[str, str, int]  # contender, task, number of worlds
 PEERS = ("minigrid", "envpool", "navix", "xminigrid", "jax", "numba", "numpy")
 
 # contender, tasks, numbers of worlds
@@ -70,31 +71,44 @@ def measure(contender: str, task: str, worlds: int, seconds: float) -> list[floa
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure everything, round after round, and write what came out."""
+    """Measure everything, round after round; what is known so far is written after each."""
+    first = first_calls(options)
     cases = [(name, task, worlds) for name, tasks, sizes in PLAN for task, worlds in itertools.product(tasks, sizes)]
-    best: dict[tuple[str, str, int], float] = {}
-    for _ in range(options.rounds):
+    best: dict[Case, float] = {}
+    for done in range(options.rounds):
         for case in cases:
             rates = json.loads(_child(options, "--measure", *map(str, case)))
             best[case] = max(best.get(case, 0.0), *rates)
             print(f"{case[0]:20} {case[1]:10} {case[2]:5d} {best[case]:14,.0f} a second", flush=True)
-    with tempfile.TemporaryDirectory() as cache:
-        cold = float(_child(options, "--first-call", NUMBA_CACHE_DIR=cache))
-        cached = min(float(_child(options, "--first-call", NUMBA_CACHE_DIR=cache)) for _ in range(3))
+        write(best, done + 1, first)
+
+
+def first_calls(options: argparse.Namespace) -> dict[str, float]:
+    """Seconds of the first step and observation of a process: with numba's cache empty, and with it filled."""
+    cold, cached = [], []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as cache:
+            cold.append(float(_child(options, "--first-call", NUMBA_CACHE_DIR=cache)))
+            cached.append(float(_child(options, "--first-call", NUMBA_CACHE_DIR=cache)))
+    return {"cold": min(cold), "cached": min(cached)}
+
+
+def write(best: dict[Case, float], rounds: int, first_call_seconds: dict[str, float]) -> None:
+    """Keep the results as JSON and as a figure, and print the table."""
     results = {
         "command": "make bench-worlds",
-        "rounds": options.rounds,
+        "rounds": rounds,
         "machine": {"processor": _processor(), "cores used": 1, "python": platform.python_version()},
         "versions": {name: version(name) for name in PEERS},
         "rates": [
-            {"contender": name, "task": task, "worlds": worlds, "per_second": best[name, task, worlds]}
-            for name, task, worlds in cases
+            {"contender": name, "task": task, "worlds": worlds, "per_second": round(rate)}
+            for (name, task, worlds), rate in best.items()
         ],
-        "first_call_seconds": {"cold": cold, "cached": cached},
+        "first_call_seconds": first_call_seconds,
     }
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     plot(results, FIGURE)
-    print(table(results))
+    print(table(results), flush=True)
 
 
 def _child(options: argparse.Namespace, *arguments: str, **environment: str) -> str:
