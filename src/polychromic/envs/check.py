@@ -39,7 +39,7 @@ NOISE = "independent noise after reseeding"
 def check_fork(
     env: Any,
     *,
-    seeds: Sequence[int] = (0, 1, 2),
+    seeds: Sequence[int] | None = None,
     steps: int = 64,
     fork: Literal["auto", "copy", "clone", "replay"] = "auto",
     clone: Callable[[Any], Any] | None = None,
@@ -53,20 +53,28 @@ def check_fork(
     Args:
         env: a function that makes an environment, a registered id, an environment with a spec, a world of
             `from_gymnasium` (checked as it is set up), or any other world (checked through its protocol).
-        seeds: reset seeds; for a world that is not Gymnasium's, its tasks.
+        seeds: reset seeds, by default 0, 1, 2; for a world that is not Gymnasium's, its tasks.
         steps: length of the episodes that are forked at their start, middle and end.
-        fork, clone, restore, reseed: as for `from_gymnasium`; `auto` tries the ways in turn.
+        fork, clone, restore, reseed: as for `from_gymnasium`; `auto` tries the ways in turn. A world has its own.
         act: `act(env, rng)` chooses the actions (from 0); without it they are uniformly random. With a good
             player the proof reaches states that random actions do not.
         seed: fixes the random actions of the proof.
     """
-    if not seeds or steps < 1:
+    tasks, seeds = seeds, range(3) if seeds is None else seeds
+    if not len(seeds) or steps < 1:
         raise UserError(f"seeds is {list(seeds)} and steps is {steps}; give at least one of each")
     recipe = getattr(env, "recipe", None)
+    world = not isinstance(env, type) and isinstance(env, World)
+    if isinstance(recipe, Recipe) or world:
+        given = {"fork": None if fork == "auto" else fork, "clone": clone, "restore": restore, "reseed": reseed}
+        unused = given if isinstance(recipe, Recipe) else given | {"act": act}
+        for name, value in unused.items():
+            if value is not None:
+                raise UserError(f"{name} is given, but a world is checked as it is; leave {name} out")
     if isinstance(recipe, Recipe):
         return prove_method(recipe, seeds, steps, act, seed)
-    if not isinstance(env, type) and isinstance(env, World):
-        return _prove_world(env, seeds, steps, seed)
+    if world:
+        return _prove_world(env, tasks, steps, seed)
     made = maker_of(env)
     recipe = recipe_of(made, seeds[0], "copy" if fork == "auto" else fork, clone=clone, restore=restore, reseed=reseed)
     if fork == "auto":
@@ -152,8 +160,11 @@ class _WorldSubject:
         return Outcome(tuple(seen), arrays, reward, terminated, truncated)
 
 
-def _prove_world(world: World, tasks: Sequence[int], steps: int, seed: int) -> ForkReport:
-    chosen = [task for task in tasks if 0 <= task < world.num_tasks] or [0]
+def _prove_world(world: World, tasks: Sequence[int] | None, steps: int, seed: int) -> ForkReport:
+    chosen = range(min(3, world.num_tasks)) if tasks is None else tasks
+    wrong = [task for task in chosen if not 0 <= task < world.num_tasks]
+    if wrong:
+        raise UserError(f"seeds holds {wrong[0]}; the tasks of this world are 0 to {world.num_tasks - 1}")
     findings = prove(_WorldSubject(world), chosen, steps, world.num_actions, seed)
     checks = _checks(findings, "state[rows]", False, [], [])
     return ForkReport(type(world).__name__, "state[rows]", tuple(checks))

@@ -22,7 +22,7 @@ from polychromic.errors import UserError
 def check_env(
     id: Annotated[str, tyro.conf.Positional],
     /,
-    seeds: tuple[int, ...] = (0, 1, 2),
+    seeds: tuple[int, ...] | None = None,
     steps: int = 64,
     fork: Literal["auto", "copy", "replay"] = "auto",
 ) -> int:
@@ -32,7 +32,7 @@ def check_env(
 
     Args:
         id: A registered Gymnasium id, or package.module:function for a function that makes the environment.
-        seeds: Reset seeds of the episodes that are forked.
+        seeds: Reset seeds of the episodes that are forked; 0, 1 and 2 if none is given.
         steps: Random steps of each episode.
         fork: Which way of forking to prove; auto tries copying first, then replaying.
     """
@@ -58,7 +58,10 @@ def _world_or_maker(source: Callable[[], Any], id: str) -> Any:
 
 def _table(report: ForkReport) -> Table:
     table = Table(
-        title=f"{report.subject}, forked by {report.method}", title_justify="left", box=box.SIMPLE, show_lines=True
+        title=Text(f"{report.subject}, forked by {report.method}"),  # no markup: a method may be "state[rows]"
+        title_justify="left",
+        box=box.SIMPLE,
+        show_lines=True,
     )
     table.add_column("what must hold", ratio=2)
     table.add_column("", width=6)

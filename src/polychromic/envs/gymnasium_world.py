@@ -13,9 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polychromic.core.checks import read_array, whole_number
 from polychromic.envs.check import prove_methods
 from polychromic.envs.protocol import StepResult
-from polychromic.envs.wrapped.episodes import EnvironmentFailed, MakeEnv, Recipe, reset_env
+from polychromic.envs.rows import take_rows
+from polychromic.envs.wrapped.episodes import EnvironmentFailed, MakeEnv, Recipe, describe, reset_env
 from polychromic.envs.wrapped.generators import Key
 from polychromic.envs.wrapped.observations import Tokenize
 from polychromic.envs.wrapped.pool import Begin, Drop, Fork, Move, Pool, Seen
@@ -71,10 +73,9 @@ def from_gymnasium(
     """
     maker = maker_of(make_env)
     seeds = seeds_of(tasks)
-    if num_workers < 0:
-        raise UserError(f"num_workers is {num_workers}; it must be 0 or more")
-    if seed < 0:
-        raise UserError(f"seed is {seed}; it must be 0 or more")
+    num_workers = whole_number("num_workers", num_workers, at_least=0)
+    seed = whole_number("seed", seed, at_least=0)
+    text_length = whole_number("text_length", text_length, at_least=1)
     recipe = recipe_of(
         maker,
         seeds[0],
@@ -207,7 +208,10 @@ class GymnasiumWorld:
         for seed in self.seeds:
             env = self.recipe.make_env()
             reset_env(env, seed)
-            texts.append(str(self._mission(env)))
+            try:
+                texts.append(str(self._mission(env)))
+            except Exception as error:
+                raise UserError(f"mission raised {describe(error)} after reset(seed={seed})") from error
             env.close()
         return tuple(texts)
 
@@ -296,10 +300,7 @@ class GymnasiumWorld:
         """New rows of the pools that continue the given ones: what a state is made of."""
         self._check_open()
         self._check_state(state)
-        try:
-            chosen = np.atleast_1d(np.arange(len(state))[_index(rows)])
-        except IndexError as error:
-            raise UserError(f"rows {rows!r} do not fit a state of {len(state)} rows: {error}") from error
+        chosen = take_rows(np.arange(len(state)), rows)
         parents = state._rows[chosen]
         workers = state._workers[chosen]
         children = np.full(len(chosen), -1, np.int64)
@@ -381,16 +382,9 @@ class GymnasiumWorld:
 
 
 def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    array = np.atleast_1d(np.asarray(values))
+    array = np.atleast_1d(read_array(name, values))
     if array.size == 0 and array.ndim == 1:
         return array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise UserError(f"{name} is an array of {array.dtype} with shape {array.shape}; give integers, one per row")
     return array.astype(np.int64)
-
-
-def _index(rows: Any) -> Any:
-    if isinstance(rows, slice | numbers.Integral):
-        return rows
-    array = np.asarray(rows)
-    return array.astype(np.int64) if array.size == 0 else array

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import importlib.metadata
 import json
 import multiprocessing
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +17,7 @@ import tyro
 from polychromic.envs.grid.differential import Player, Tally, compare_level
 from polychromic.envs.grid.load import load_level
 from polychromic.envs.grid.tasks import NotCovered, level_id, registered_levels
+from polychromic.envs.wrapped.episodes import describe
 from polychromic.errors import UserError
 
 _SEEDS_PER_JOB = 50
@@ -40,8 +44,14 @@ def check_grid(
     """
     if bot_missions < 1 or processes < 1:
         raise UserError(f"bot_missions and processes must be at least 1, got {bot_missions} and {processes}")
-    chosen = [level_id(level) for level in levels] or covered_levels()
-    tallies = {level: (0, Tally()) for level in chosen} | (_read(out) if out and out.exists() else {})
+    before = _read(out) if out and out.exists() else {}
+    chosen = list(dict.fromkeys(level_id(level) for level in levels))
+    for level in chosen:
+        load_level(level, 0)  # refuses what is not covered
+    chosen = chosen or covered_levels()
+    tallies = {level: (0, Tally()) for level in chosen} | before
+    if out:
+        _write(out, tallies)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         while jobs := [level for level in chosen if not _finished(level, *tallies[level], bot_missions)]:
             rounds = [(level, tallies[level][0]) for level in jobs]
@@ -53,9 +63,12 @@ def check_grid(
                     _write(out, tallies)
                 if tally.mismatches:
                     print(f"{level}: {tally.first_mismatch}", flush=True)
-    results = [tallies[level][1] for level in chosen]
-    print("\n".join(table({level: tallies[level][1] for level in chosen})))
-    return int(any(tally.mismatches for tally in results))
+    results = {level: tallies[level][1] for level in chosen}
+    print("\n".join(table(results)))
+    short = [f"{level} ({tally.bot_solved})" for level, tally in results.items() if _short(level, tally, bot_missions)]
+    if short:
+        print(f"\nfewer than {bot_missions} missions solved by the bot: {', '.join(short)}")
+    return int(bool(short) or any(tally.mismatches for tally in results.values()))
 
 
 def covered_levels() -> list[str]:
@@ -108,7 +121,11 @@ def _finished(level: str, rounds: int, tally: Tally, bot_missions: int) -> bool:
     if not level.startswith("BabyAI-"):
         return rounds >= _ROUNDS_WITHOUT_BOT
     most = 2 * (bot_missions // _SEEDS_PER_JOB + 2)  # a bot that solves nothing must not keep us forever
-    return rounds >= most or (tally.bot_solved >= bot_missions and rounds >= 2)
+    return rounds >= most or (rounds >= 2 and not _short(level, tally, bot_missions))
+
+
+def _short(level: str, tally: Tally, bot_missions: int) -> bool:
+    return level.startswith("BabyAI-") and tally.bot_solved < bot_missions
 
 
 def _job(job: tuple[str, int]) -> tuple[str, Tally]:
@@ -137,18 +154,50 @@ def _job(job: tuple[str, int]) -> tuple[str, Tally]:
     return level, tally
 
 
+@functools.cache
+def _origin() -> dict[str, str]:
+    """What the results are about; results of two different engines are never added up."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.name.encode() + source.read_bytes())
+    return {"minigrid": importlib.metadata.version("minigrid"), "engine": digest.hexdigest()}
+
+
 def _write(path: Path, tallies: dict[str, tuple[int, Tally]]) -> None:
     """Write to a neighbour first: an interruption leaves the old file or the new one."""
-    data = {level: {"rounds": rounds, **vars(tally)} for level, (rounds, tally) in tallies.items()}
+    levels = {level: {"rounds": rounds, **vars(tally)} for level, (rounds, tally) in tallies.items()}
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(data, indent=1), encoding="utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(json.dumps({**_origin(), "levels": levels}, indent=1), encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise UserError(f"out: {path} cannot be written ({error.strerror})") from error
 
 
 def _read(path: Path) -> dict[str, tuple[int, Tally]]:
-    data: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    counters: Iterable[str] = ("forks", "forks_carrying", "forks_half_done", "mismatches")
-    return {
-        level: (fields.pop("rounds"), Tally(**(fields | {name: Counter(fields[name]) for name in counters})))
-        for level, fields in data.items()
+    advice = "remove it or choose another file"
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"out: {path} cannot be read ({error}); {advice}") from error
+    if not isinstance(data, dict) or not {"minigrid", "engine", "levels"} <= set(data):
+        raise UserError(f"out: {path} does not say which minigrid and which engine it is about; {advice}")
+    for what, now in _origin().items():
+        if data[what] != now:
+            raise UserError(f"out: {path} is about {what} {data[what]}, this is {what} {now}; {advice}")
+    try:
+        return {level: _tally(fields) for level, fields in data["levels"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"out: {path} has incomplete results ({describe(error)}); {advice}") from error
+
+
+def _tally(fields: dict[str, Any]) -> tuple[int, Tally]:
+    """The number of rounds and their counts; every field must be there and of its kind."""
+    empty: dict[str, Any] = {"rounds": 0, **vars(Tally())}
+    read: dict[str, Any] = {
+        name: Counter(fields[name]) if isinstance(kind, Counter) else fields[name] for name, kind in empty.items()
     }
+    for name, kind in empty.items():
+        if type(read[name]) is not type(kind):
+            raise TypeError(f"{name} is {read[name]!r}")
+    return read.pop("rounds"), Tally(**read)

@@ -281,7 +281,7 @@ def _run(
         _expect(tally, "carried", np.array([v[2] for v in wanted_views]), world.carried(state)[live], where)
         _expect(tally, "position", np.array([v[3] for v in wanted_views]), world.positions(state)[live], where)
         if full is not None:
-            image = full.observe(GridState(state.bytes, full.levels))["image"][live]
+            image = full.observe(state)["image"][live]
             _expect(tally, "full image", np.stack([v[4] for v in wanted_views]), image, where)
         if remember is not None:
             remember(time, state)

@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from polychromic.core.checks import read_array, whole_number
 from polychromic.envs.grid.missions import WORDS
 from polychromic.envs.grid.world import GridWorld, make
 from polychromic.errors import UserError
@@ -39,8 +40,7 @@ class GridEnv(gymnasium.Env[dict[str, Any], Any]):
         mission_length: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise UserError(f"render_mode: expected None or 'rgb_array', got {render_mode!r}")
+        _check_render_mode(render_mode)
         self.world = make(
             task,
             seeds=seeds,
@@ -59,14 +59,15 @@ class GridEnv(gymnasium.Env[dict[str, Any], Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start an episode of a configuration drawn at random, or of `options["task"]`."""
-        super().reset(seed=seed)
-        task = _chosen_task(self.world, self.np_random, options)
+        chosen = _task_option(self.world, options)
+        super().reset(seed=None if seed is None else whole_number("seed", seed, at_least=0))
+        task = int(self.np_random.integers(self.world.num_tasks)) if chosen is None else chosen
         self.state = self.world.start([task])
         return self._observation(), {"mission": self.world.missions[task], "task": task}
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """One action, 0 … 6."""
-        result = self.world.step(self.state, np.asarray(action).reshape(1))
+        result = self.world.step(self.state, np.atleast_1d(read_array("actions", action)))
         terminated, truncated = bool(result.terminated[0]), bool(result.truncated[0])
         return self._observation(), float(result.reward[0]), terminated, truncated, {}
 
@@ -94,9 +95,8 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
     }
 
     def __init__(self, num_envs: int, task: str, *, render_mode: str | None = None, **options: Any) -> None:
-        if num_envs < 1:
-            raise UserError(f"num_envs: expected at least 1, got {num_envs}")
-        self.num_envs = num_envs
+        _check_render_mode(render_mode)
+        self.num_envs = num_envs = whole_number("num_envs", num_envs, at_least=1)
         self.world = make(task, **options)
         self.single_observation_space = observation_space(self.world)
         self.single_action_space = spaces.Discrete(self.world.num_actions)
@@ -111,14 +111,11 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start every row; an integer seed gives row i the seed `seed + i`."""
-        seeds = [seed + row for row in range(self.num_envs)] if isinstance(seed, int) else seed
-        if seeds is not None:
-            if len(seeds) != self.num_envs:
-                raise UserError(f"seed: expected {self.num_envs} seeds, got {len(seeds)}")
-            for row, one in enumerate(seeds):
-                if one is not None:
-                    self._generators[row] = seeding.np_random(one)[0]
-        tasks = [_chosen_task(self.world, generator, options) for generator in self._generators]
+        chosen = _task_option(self.world, options)
+        for row, one in enumerate(_row_seeds(seed, self.num_envs)):
+            if one is not None:
+                self._generators[row] = seeding.np_random(one)[0]
+        tasks = [self._draw(row) if chosen is None else chosen for row in range(self.num_envs)]
         self.state = self.world.start(tasks)
         self._ended[:] = False
         return self._observation(), {"task": np.array(tasks)}
@@ -128,8 +125,7 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
         reward, terminated, truncated = self.world.step(self.state, actions)
         fresh = np.flatnonzero(self._ended)
         if len(fresh):
-            tasks = [_chosen_task(self.world, self._generators[row], None) for row in fresh]
-            self.world.restart(self.state, fresh, tasks)
+            self.world.restart(self.state, fresh, [self._draw(row) for row in fresh.tolist()])
             terminated[fresh] = truncated[fresh] = False
         self._ended = terminated | truncated
         info = {"task": self.world.tasks(self.state)}
@@ -140,6 +136,9 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
         if not self.render_mode:
             return None
         return tuple(self.world.render(self.state, row) for row in range(self.num_envs))
+
+    def _draw(self, row: int) -> int:
+        return int(self._generators[row].integers(self.world.num_tasks))
 
     def _observation(self) -> dict[str, Any]:
         seen = self.world.observe(self.state)
@@ -157,7 +156,26 @@ def observation_space(world: GridWorld) -> spaces.Dict:
     )
 
 
-def _chosen_task(world: GridWorld, generator: np.random.Generator, options: dict[str, Any] | None) -> int:
-    if options and "task" in options:
-        return int(options["task"])
-    return int(generator.integers(world.num_tasks))
+def _check_render_mode(render_mode: str | None) -> None:
+    if render_mode not in (None, "rgb_array"):
+        raise UserError(f"render_mode: expected None or 'rgb_array', got {render_mode!r}")
+
+
+def _task_option(world: GridWorld, options: dict[str, Any] | None) -> int | None:
+    """The configuration that `options` ask for; None leaves it to chance."""
+    if options is None or options == {}:
+        return None
+    if not isinstance(options, dict) or set(options) != {"task"}:
+        raise UserError(f"options is {options!r}; the one option is 'task', such as {{'task': 0}}")
+    return whole_number("options['task']", options["task"], at_least=0, at_most=world.num_tasks - 1)
+
+
+def _row_seeds(seed: Any, rows: int) -> list[int | None]:
+    if seed is None:
+        return [None] * rows
+    if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
+        if len(seed) != rows:
+            raise UserError(f"seed: expected {rows} seeds, got {len(seed)}")
+        return [None if one is None else whole_number("seed", one, at_least=0) for one in seed]
+    first = whole_number("seed", seed, at_least=0)
+    return [first + row for row in range(rows)]

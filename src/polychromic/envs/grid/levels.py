@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +39,14 @@ class Levels:
     members: NDArray[np.uint8]  # [tasks, DESCRIPTIONS, 1 + most that fit one]
     objects: NDArray[np.uint8]  # [tasks, objects, 2]
     rooms: NDArray[np.uint8]  # [tasks, width · height]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal levels, whichever process or call loaded them."""
+        digest = hashlib.sha256(repr((self.missions, self.width, self.height, self.see_through_walls)).encode())
+        for array in (self.first_rows, self.program, self.members, self.objects, self.rooms):
+            digest.update(repr(array.shape).encode() + array.tobytes())
+        return digest.hexdigest()
 
 
 def stack_levels(levels: Sequence[Level], horizons: Sequence[int]) -> Levels:

@@ -52,7 +52,11 @@ class NotCovered(UserError):
     """The engine cannot run this level exactly."""
 
     def __init__(self, level: str, reason: str) -> None:
-        super().__init__(
+        super().__init__(level, reason)  # both, so that worker processes can send it on
+
+    def __str__(self) -> str:
+        level, reason = self.args
+        return (
             f"the grid engine does not cover {level}: {reason}. "
             "polychromic.from_gymnasium runs any Gymnasium environment, at the environment's own speed."
         )
@@ -69,13 +73,21 @@ def registered_levels() -> tuple[str, ...]:
 
 def level_id(task: str) -> str:
     """The Gymnasium id of a task; an unknown name is refused with the nearest known one."""
+    if not isinstance(task, str):
+        raise UserError(f"task: expected a name, such as 'goto' or 'BabyAI-GoTo-v0', got {task!r}")
     if task in TASKS:
         return TASKS[task]
     known = registered_levels()
     if task in known:
         return task
+    import gymnasium
+
+    if task in gymnasium.registry:
+        raise UserError(
+            f"task: '{task}' is not a minigrid level; polychromic.from_gymnasium('{task}', ...) runs it, more slowly"
+        )
     names = {name.lower(): name for name in (*TASKS, *known)}
-    near = difflib.get_close_matches(str(task).lower(), names, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(task.lower(), names, n=1, cutoff=0.6)
     hint = f"did you mean '{names[near[0]]}'?" if near else f"choose from {', '.join(TASKS)} or a minigrid id."
     raise UserError(f"task: there is no level '{task}'; {hint}")
 

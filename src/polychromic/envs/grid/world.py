@@ -9,12 +9,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polychromic.core.checks import one_of, read_array, real_number, whole_number
 from polychromic.envs.grid import codes, step, view
 from polychromic.envs.grid.levels import Levels, stack_levels
 from polychromic.envs.grid.load import load_level
 from polychromic.envs.grid.missions import token_table
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.protocol import StepResult
+from polychromic.envs.rows import take_rows
 from polychromic.errors import UserError
 
 MAX_HORIZON = 65_535
@@ -28,23 +30,22 @@ class GridState:
     `state[rows]` is an independent copy of those rows (indices that may repeat, a slice, or a mask).
     """
 
-    __slots__ = ("bytes", "levels", "mission")
+    __slots__ = ("bytes", "fingerprint", "mission")
 
-    def __init__(self, rows: NDArray[np.uint8], levels: Levels) -> None:
+    def __init__(self, rows: NDArray[np.uint8], fingerprint: str) -> None:
         self.bytes = rows
-        self.levels = levels
+        self.fingerprint = fingerprint  # of the levels that the rows belong to
         self.mission: NDArray[np.int32] | None = None  # the missions' tokens, gathered once: rows keep their task
 
     def __len__(self) -> int:
         return len(self.bytes)
 
     def __getitem__(self, rows: Any) -> GridState:
-        if isinstance(rows, slice):
-            return GridState(self.bytes[rows].copy(), self.levels)
-        index = np.atleast_1d(np.asarray(rows, dtype=None if np.size(rows) else np.int64))
-        if index.dtype == np.bool_:
-            return GridState(self.bytes[index], self.levels)
-        return GridState(self.bytes.take(index, axis=0), self.levels)
+        return GridState(take_rows(self.bytes, rows), self.fingerprint)
+
+    def __reduce__(self) -> Any:
+        """Pickles and deep copies are states of every world with the same levels, in other processes too."""
+        return GridState, (self.bytes, self.fingerprint)
 
     def __repr__(self) -> str:
         ended = int(np.count_nonzero(self.bytes[:, codes.ENDED]))
@@ -104,7 +105,7 @@ class GridWorld:
 
     def start(self, tasks: ArrayLike) -> GridState:
         """Fresh episodes, one row per entry of `tasks` (indices of configurations, 0 … num_tasks − 1)."""
-        return GridState(self.levels.first_rows.take(self._task_index(tasks), axis=0), self.levels)
+        return GridState(self.levels.first_rows.take(self._task_index(tasks), axis=0), self.levels.fingerprint)
 
     def observe(self, state: GridState) -> dict[str, NDArray[Any]]:
         """`image` uint8 [B, 7, 7, 3] (or [B, width, height, 3] for the full view), `direction` uint8 [B], `mission`
@@ -127,7 +128,8 @@ class GridWorld:
             )
         else:
             view.full_image(rows, levels.width, levels.height, levels.margin, cells, buffer)
-        if state.mission is None:
+        # Worlds that pad missions to different lengths may share a state.
+        if state.mission is None or state.mission.shape[1] != self.mission_tokens.shape[1]:
             state.mission = self.mission_tokens.take(self.tasks(state), axis=0)
             state.mission.setflags(write=False)
         return {
@@ -143,13 +145,14 @@ class GridWorld:
         """
         self._check(state)
         levels, rows = self.levels, state.bytes
-        moves, batch = np.asarray(actions), len(rows)
+        moves, batch = read_array("actions", actions), len(rows)
         if moves.shape != (batch,):
             raise UserError(f"actions: expected one per row, shape ({batch},), got shape {moves.shape}")
-        if moves.dtype != np.int64:
-            if moves.dtype.kind not in "iu" and batch:
-                raise UserError(f"actions: expected integers 0 … {self.num_actions - 1}, got {moves.dtype}")
-            moves = moves.astype(np.int64)
+        if moves.dtype.kind not in "iu" and batch:
+            raise UserError(f"actions: expected integers 0 … {self.num_actions - 1}, got {moves.dtype}")
+        # The kernel is compiled for one kind of array; strided or read-only ones would be compiled for again.
+        if moves.dtype != np.int64 or not moves.flags.carray:
+            moves = np.array(moves, np.int64, order="C")
         reward = np.empty(batch, np.float32)
         terminated, truncated = np.empty(batch, np.bool_), np.empty(batch, np.bool_)
         bad = step.step_kernel(
@@ -181,9 +184,13 @@ class GridWorld:
         return out
 
     def restart(self, state: GridState, rows: ArrayLike, tasks: ArrayLike) -> None:
-        """Replace these rows by fresh episodes of these tasks, in place."""
+        """Replace these rows (numbers or a mask) by fresh episodes of these tasks, one per row, in place."""
         self._check(state)
-        fresh, index = self._task_index(tasks), np.asarray(rows)
+        fresh, index = self._task_index(tasks), take_rows(np.arange(len(state)), rows)
+        if len(fresh) != len(index):
+            raise UserError(f"tasks: expected one per row, {len(index)}, got {len(fresh)}")
+        if len(set(index.tolist())) != len(index):
+            raise UserError(f"rows: expected each row once, got {rows!r}")
         if state.mission is not None and not np.array_equal(self.tasks(state)[index], fresh):
             state.mission = None
         state.bytes[index] = self.levels.first_rows.take(fresh, axis=0)
@@ -205,36 +212,44 @@ class GridWorld:
 
     def tasks(self, state: GridState) -> NDArray[np.int64]:
         """The configuration of each row, int64 [B]."""
+        self._check(state)
         parts = state.bytes[:, codes.TASK_0 : codes.TASK_2 + 1].astype(np.int64)
         return parts[:, 0] | parts[:, 1] << 8 | parts[:, 2] << 16
 
     def steps(self, state: GridState) -> NDArray[np.int64]:
         """How many steps each row has taken, int64 [B]."""
+        self._check(state)
         low, high = state.bytes[:, codes.STEPS_LOW], state.bytes[:, codes.STEPS_HIGH]
         return low.astype(np.int64) | high.astype(np.int64) << 8
 
     def ended(self, state: GridState) -> NDArray[np.bool_]:
         """Which rows have ended (terminated or truncated), bool [B]."""
+        self._check(state)
         return np.not_equal(state.bytes[:, codes.ENDED], 0)
 
     def positions(self, state: GridState) -> NDArray[np.int64]:
         """Where each agent is, int64 [B, 2] (x, y)."""
+        self._check(state)
         return state.bytes[:, codes.AGENT_X : codes.AGENT_Y + 1].astype(np.int64) - self.levels.margin
 
     def directions(self, state: GridState) -> NDArray[np.int64]:
         """Where each agent looks, int64 [B]: 0 right, 1 down, 2 left, 3 up."""
+        self._check(state)
         return state.bytes[:, codes.DIRECTION].astype(np.int64)
 
     def carried(self, state: GridState) -> NDArray[np.uint8]:
         """The code of what each agent carries, 0 for nothing, uint8 [B]."""
+        self._check(state)
         return state.bytes[:, codes.CARRIED_CODE].copy()
 
     def concatenate(self, states: Iterable[GridState]) -> GridState:
         """The rows of several states of this world in one state (a copy)."""
         states = list(states)
+        if not states:
+            raise UserError("states: expected at least one state, got none")
         for state in states:
             self._check(state)
-        return GridState(np.concatenate([state.bytes for state in states]), self.levels)
+        return GridState(np.concatenate([state.bytes for state in states]), self.levels.fingerprint)
 
     def render(
         self, state: GridState, row: int = 0, *, tile_size: int = 32, highlight: bool = True
@@ -244,7 +259,9 @@ class GridWorld:
         from polychromic.envs.grid.render import render_row
 
         self._check(state)
-        return render_row(state.bytes[row], self.levels, tile_size, highlight)
+        index = whole_number("row", row, at_least=-len(state), at_most=len(state) - 1)
+        tile = whole_number("tile_size", tile_size, at_least=1)
+        return render_row(state.bytes[index], self.levels, tile, highlight)
 
     # ------------------------------------------------------------------ perturbed starts
 
@@ -263,7 +280,7 @@ class GridWorld:
         that was on the left of the configuration's own start, as after minigrid's `place_agent`.
         """
         index = self._task_index(tasks)
-        places, looks = np.asarray(positions), np.asarray(directions)
+        places, looks = read_array("positions", positions), read_array("directions", directions)
         if places.shape != (len(index), 2) or places.dtype.kind not in "iu":
             raise UserError(f"positions: expected integers [{len(index)}, 2], got {places.dtype} {places.shape}")
         if looks.shape != (len(index),) or looks.dtype.kind not in "iu" or ((looks < 0) | (looks > 3)).any():
@@ -293,11 +310,11 @@ class GridWorld:
         return free
 
     def _check(self, state: GridState) -> None:
-        if getattr(state, "levels", None) is not self.levels:
+        if not isinstance(state, GridState) or state.fingerprint != self.levels.fingerprint:
             raise UserError(f"state: expected a state of this world, got {state!r}")
 
     def _task_index(self, tasks: ArrayLike) -> NDArray[np.int64]:
-        index = np.asarray(tasks)
+        index = read_array("tasks", tasks)
         if index.size == 0:
             return np.zeros(0, np.int64)
         if index.ndim != 1 or index.dtype.kind not in "iu":
@@ -331,21 +348,17 @@ def make(
     """
     level = level_id(task)
     chosen = _seeds(seeds)
-    if horizon is not None and not (isinstance(horizon, int) and 1 <= horizon <= MAX_HORIZON):
-        raise UserError(f"horizon: expected an integer 1 … {MAX_HORIZON} or None, got {horizon!r}")
-    if reward not in ("penalty", "package"):
-        raise UserError(f"reward: expected 'penalty' or 'package', got {reward!r}")
-    if not 0 <= time_penalty <= 1:
-        raise UserError(f"time_penalty: expected a number from 0 to 1, got {time_penalty!r}")
-    if observation not in ("partial", "full"):
-        raise UserError(f"observation: expected 'partial' or 'full', got {observation!r}")
+    if horizon is not None:
+        horizon = whole_number("horizon", horizon, at_least=1, at_most=MAX_HORIZON)
+    one_of("reward", reward, ("penalty", "package"))
+    penalty = real_number("time_penalty", time_penalty, 0, 1)
+    one_of("observation", observation, ("partial", "full"))
     loaded = [load_level(level, seed) for seed in chosen]
     levels = stack_levels(loaded, [horizon or one.own_horizon for one in loaded])
     longest = token_table(levels.missions).shape[1]
-    if mission_length is not None and mission_length < longest:
-        raise UserError(f"mission_length: expected at least {longest}, the longest mission, got {mission_length}")
-    penalty = 0.9 if reward == "package" else float(time_penalty)
-    return GridWorld(level, chosen, levels, penalty, observation, mission_length)
+    if mission_length is not None:
+        mission_length = whole_number("mission_length", mission_length, at_least=longest, why="the longest mission")
+    return GridWorld(level, chosen, levels, 0.9 if reward == "package" else penalty, observation, mission_length)
 
 
 def _seeds(seeds: Iterable[int]) -> tuple[int, ...]:

@@ -31,8 +31,8 @@ class EnvironmentFailed(RuntimeError):
 
 
 def describe(error: BaseException) -> str:
-    """The kind of an error and, if it has one, its message."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    """The kind of an error and, if it has one, its message, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
 
 
 @dataclass(frozen=True)

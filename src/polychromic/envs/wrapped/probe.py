@@ -13,6 +13,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from polychromic.core.checks import whole_number
+from polychromic.envs.grid.register import register_grid_envs
+from polychromic.envs.protocol import World
 from polychromic.envs.wrapped.episodes import MakeEnv, Method, Recipe, describe, reset_env
 from polychromic.envs.wrapped.generators import generator_paths
 from polychromic.envs.wrapped.observations import Tokenize, layout_of
@@ -42,8 +45,8 @@ def _maker_of_name(name: str) -> Any:
     if colon:
         try:
             module = importlib.import_module(module_name)
-        except ImportError as error:
-            raise UserError(f"'{name}': module '{module_name}' cannot be imported ({error})") from error
+        except Exception as error:  # a module may raise anything
+            raise UserError(f"'{name}': module '{module_name}' cannot be imported ({describe(error)})") from error
         if callable(getattr(module, function, None)):
             return getattr(module, function)
         if function not in gymnasium.registry:
@@ -53,8 +56,10 @@ def _maker_of_name(name: str) -> Any:
         name = function
     if name not in gymnasium.registry:
         import minigrid  # noqa: F401  (registers the MiniGrid and BabyAI levels)
+
+        register_grid_envs()
     if name not in gymnasium.registry:
-        near = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.4)
+        near = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.6)
         hint = f"did you mean '{near[0]}'?" if near else "`gymnasium.pprint_registry()` lists them."
         raise UserError(f"no environment '{name}' is registered; {hint} An own one is given as package.module:function")
     # The spec, not the id: worker processes may not have imported what registers it.
@@ -65,8 +70,12 @@ def make_once(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
     """The environment, or what is wrong with `make_env`."""
     try:
         env = make_env()
+    except UserError:
+        raise
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise UserError(f"the environment needs a package that is not installed: {error}") from error
+        raise UserError(f"the environment needs a package that is not installed: {describe(error)}") from error
+    except Exception as error:
+        raise UserError(f"making the environment raised {describe(error)}") from error
     if not isinstance(env, gymnasium.Env):
         raise UserError(f"make_env returned a {type(env).__name__}, it must return a gymnasium.Env")
     return env
@@ -131,7 +140,10 @@ def recipe_of(
 
 def seeds_of(tasks: Iterable[int]) -> tuple[int, ...]:
     """The tasks as seeds, each checked."""
-    seeds = tuple(tasks)
+    try:
+        seeds = tuple(tasks)
+    except TypeError as error:
+        raise UserError(f"tasks is {tasks!r}; give a list of seeds, one per task") from error
     wrong = [seed for seed in seeds if not isinstance(seed, numbers.Integral) or seed < 0]
     if wrong:
         raise UserError(f"tasks holds {wrong[0]!r}; every task is a seed, an integer of 0 or more")
@@ -145,9 +157,10 @@ def horizon_of(make_env: MakeEnv, horizon: int | None) -> int:
     if horizon is None:
         env = make_once(make_env)
         horizon = None if env.spec is None else env.spec.max_episode_steps
+        world = getattr(env.unwrapped, "world", None)
+        if horizon is None and isinstance(world, World):  # our own environments, which end by themselves
+            horizon = world.horizon
         env.close()
     if horizon is None:
         raise UserError("horizon is not given and the environment announces no max_episode_steps; give horizon")
-    if horizon < 1:
-        raise UserError(f"horizon is {horizon}; it must be 1 or more")
-    return int(horizon)
+    return whole_number("horizon", horizon, at_least=1)

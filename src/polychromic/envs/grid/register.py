@@ -1,0 +1,21 @@
+"""The grid engine's ids in Gymnasium's registry."""
+
+from __future__ import annotations
+
+import gymnasium
+
+from polychromic.envs.grid.tasks import TASKS
+
+
+def register_grid_envs() -> None:
+    """`polychromic/goto-v0` and its kin; ids that are registered stay as they are."""
+    for task in (*TASKS, "grid"):
+        name = f"polychromic/{task}-v0"
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name,
+                entry_point="polychromic.envs.grid.gym:GridEnv",
+                vector_entry_point="polychromic.envs.grid.gym:GridVectorEnv",
+                # "grid" is any level: gymnasium.make("polychromic/grid-v0", task="BabyAI-Open-v0").
+                kwargs={} if task == "grid" else {"task": task},
+            )
