@@ -12,6 +12,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import EzPickle
 
+import polychromic
+
 MODULE_GENERATOR = np.random.default_rng(0)
 
 
@@ -214,3 +216,8 @@ class EveryKind(gymnasium.Env):
         assert action in (5, 6, 7)
         self.last = int(action)
         return self.see(), 1.0, False, False, {}
+
+
+def grid_world():
+    """A world, not an environment."""
+    return polychromic.make("fourrooms", seeds=[0])

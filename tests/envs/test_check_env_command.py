@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import faulty_envs
@@ -43,6 +45,18 @@ def test_a_function_of_a_module_and_a_replay(capsys):
     assert "can be forked by replaying its actions from the seed" in out
 
 
+def test_the_projects_own_ids_in_a_fresh_process():
+    command = [sys.executable, "-m", "polychromic.cli", "check-env", "polychromic/fourrooms-v0", "--steps", "4"]
+    shown = subprocess.run([*command, "--seeds", "0"], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "can be forked by copying" in shown.stdout
+
+
+def test_a_world_is_named_with_its_way_of_forking(capsys):
+    assert main(["check-env", "faulty_envs:grid_world", "--steps", "4"]) == 0
+    assert "GridWorld, forked by state[rows]" in capsys.readouterr().out
+
+
 def test_failure_says_what_to_do_and_ends_with_1(capsys):
     assert main(["check-env", "faulty_envs:GlobalNumpy"]) == 1
     out = capsys.readouterr().out
@@ -57,11 +71,17 @@ def test_failure_says_what_to_do_and_ends_with_1(capsys):
         ("CartPole-v7", "did you mean 'CartPole-v1'?"),
         ("BabyAI-GoToo-v0", "did you mean 'BabyAI-GoTo-v0'?"),
         ("no_such_module:make", "module 'no_such_module' cannot be imported"),
+        ("broken_syntax:make", "module 'broken_syntax' cannot be imported (SyntaxError"),
+        ("raises_at_import:make", "module 'raises_at_import' cannot be imported (RuntimeError: one two)"),
+        (":f", "module '' cannot be imported"),
         ("faulty_envs:Wolk", "did you mean 'Walk'?"),
         ("Pendulum-v1", "it must be Discrete"),
     ],
 )
-def test_unknown_names_get_one_line_and_2(name, words, capsys):
+def test_unknown_names_get_one_line_and_2(name, words, capsys, tmp_path, monkeypatch):
+    (tmp_path / "broken_syntax.py").write_text("def f(:\n", encoding="utf-8")
+    (tmp_path / "raises_at_import.py").write_text("raise RuntimeError('one\\ntwo')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     assert main(["check-env", name]) == 2
     error = capsys.readouterr().err
     assert words in error

@@ -167,6 +167,13 @@ class ArrayState:
 
 def test_any_world_can_be_checked():
     assert polychromic.check_fork(ArrayWorld(), steps=20).ok
+    for given, words in (
+        ({"act": max}, "act is given"),
+        ({"fork": "replay"}, "fork is given"),
+        ({"seeds": [0, 2]}, "seeds holds 2; the tasks of this world are 0 to 1"),
+    ):
+        with pytest.raises(UserError, match=words):
+            polychromic.check_fork(ArrayWorld(), **given)
     report = polychromic.check_fork(ArrayWorld(views=True), steps=20)
     assert check.ORIGINAL in failed(report)
     assert "must own its arrays" in str(report)

@@ -329,6 +329,11 @@ def test_auto_chooses_what_it_can_prove():
         ({"fork": "clone"}, "needs the functions clone and restore"),
         ({"clone": lambda env: env}, "belong together"),
         ({"num_workers": -1}, "num_workers is -1"),
+        ({"num_workers": "2"}, "num_workers is '2'"),
+        ({"tasks": 3}, "tasks is 3; give a list of seeds"),
+        ({"horizon": True}, "horizon is True"),
+        ({"horizon": "9"}, "horizon is '9'"),
+        ({"make_env": "polychromic/grid-v0"}, "making the environment raised TypeError"),
         ({"seed": -1}, "seed is -1"),
         ({"make_env": "CartPole-v9"}, "did you mean 'CartPole-v1'"),
         ({"make_env": lambda: 3}, "it must return a gymnasium.Env"),
@@ -340,6 +345,12 @@ def test_wrong_arguments_are_named(given, words):
     arguments = {"make_env": Walk, "tasks": [0], "horizon": 5} | given
     with pytest.raises(UserError, match=words):
         polychromic.from_gymnasium(arguments.pop("make_env"), arguments.pop("tasks"), **arguments)
+
+
+def test_a_mission_that_raises_is_named():
+    world = polychromic.from_gymnasium(Walk, [0], horizon=5, mission=lambda env: env.no_such_field)
+    with pytest.raises(UserError, match="mission raised AttributeError"):
+        _ = world.missions
 
 
 def test_wrong_calls_change_nothing():

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import polychromic.gym
-from polychromic.envs.grid.gym import GridEnv
+from polychromic.envs.grid.gym import GridEnv, GridVectorEnv
 from polychromic.envs.grid.tasks import TASKS
 from polychromic.errors import UserError
 
@@ -62,6 +62,48 @@ def test_importing_the_package_registers_its_environments(order):
     code = f"import {order}; print('polychromic/goto-v0' in gymnasium.registry)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "True"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"options": {"task": 9}}, r"options\['task'\] is 9; it must be between 0 and 1"),
+        ({"options": {"task": 1.7}}, r"options\['task'\] is 1\.7"),
+        ({"options": {"task": [0, 1]}}, r"options\['task'\] is \[0, 1\]"),
+        ({"options": {"tsk": 1}}, "the one option is 'task'"),
+        ({"options": 3}, "options is 3"),
+        ({"seed": -3}, "seed is -3"),
+        ({"seed": "a"}, "seed is 'a'"),
+    ],
+)
+def test_wrong_resets_are_named_and_change_nothing(given, words):
+    for env in (GridEnv("goto", seeds=range(2)), GridVectorEnv(3, "goto", seeds=range(2))):
+        env.reset(seed=np.int64(5), options={"task": 1})
+        env.step(0 if isinstance(env, GridEnv) else [0, 0, 0])
+        before = env.state.bytes.copy()
+        with pytest.raises(UserError, match=words):
+            env.reset(**given)
+        assert np.array_equal(env.state.bytes, before)
+
+
+def test_wrong_vectors_and_actions_are_named():
+    env = GridVectorEnv(3, "goto", seeds=range(2))
+    with pytest.raises(UserError, match="expected 3 seeds, got 2"):
+        env.reset(seed=[0, 1])
+    for given, words in (({"num_envs": 0}, "num_envs is 0"), ({"num_envs": 1, "render_mode": "human"}, "render_mode")):
+        with pytest.raises(UserError, match=words):
+            GridVectorEnv(task="goto", seeds=[0], **given)
+    single = GridEnv("goto", seeds=range(2))
+    for action in ([1, 2], None, 9):
+        with pytest.raises(UserError, match="actions"):
+            single.step(action)
+
+
+def test_from_gymnasium_knows_the_ids_and_finds_the_horizon():
+    env = gymnasium.make("polychromic/goto-v0", seeds=range(2), horizon=30)
+    world = polychromic.from_gymnasium(env.spec.id, range(2), fork="copy")
+    assert world.horizon == 100
+    assert polychromic.from_gymnasium(lambda: env, [0], fork="copy").horizon == 30
 
 
 def test_the_module_that_registers_has_run():
