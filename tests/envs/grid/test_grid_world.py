@@ -314,7 +314,7 @@ def test_numpy_numbers_are_numbers():
     assert polychromic.make("goto", seeds=np.arange(2), horizon=np.int64(50)).horizon == 50
 
 
-@pytest.mark.parametrize("through", [copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))])
+@pytest.mark.parametrize("through", [copy.copy, copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))])
 def test_a_copied_or_pickled_state_goes_on(goto, through):
     state = goto.start([0, 1, 2])
     play(goto, state, np.full((5, 3), FORWARD))

@@ -43,6 +43,9 @@ class GridState:
     def __getitem__(self, rows: Any) -> GridState:
         return GridState(take_rows(self.bytes, rows), self.fingerprint)
 
+    def __copy__(self) -> GridState:
+        return self[:]
+
     def __reduce__(self) -> Any:
         """Pickles and deep copies are states of every world with the same levels, in other processes too."""
         return GridState, (self.bytes, self.fingerprint)
