@@ -17,7 +17,7 @@ class Task:
         is_right: whether a completion answers a prompt.
         answer: what of a completion counts as its answer; None where it cannot be read.
         max_tokens: the longest completion, with its end.
-        pretraining: texts that teach the form of an answer, but not to reach what the prompt asks for.
+        pretraining: texts that teach the form of an answer, but not to give what the prompt asks for.
     """
 
     prompts: list[str]
@@ -28,7 +28,10 @@ class Task:
 
 
 def digits() -> Task:
-    """'7=' asks for two digits that add up to 7, '34' for example: t + 1 right answers to a target t = 5 … 9."""
+    """'7=' asks for two digits that add up to 7, '34' for example: t + 1 right answers to a target t = 5 … 9.
+
+    Pretraining shows two random digits after a random target.
+    """
 
     def is_right(prompt: str, completion: str) -> bool:
         return len(completion) == 2 and completion.isdigit() and sum(map(int, completion)) == int(prompt[0])
@@ -38,7 +41,7 @@ def digits() -> Task:
         is_right=is_right,
         answer=lambda completion: completion if re.fullmatch(r"\d\d", completion) else None,
         max_tokens=3,
-        pretraining=[],
+        pretraining=[f"{target}={pair:02}" for target in range(10) for pair in range(100)],
     )
 
 

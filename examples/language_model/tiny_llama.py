@@ -38,7 +38,7 @@ def tiny_llama(tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalL
 
 
 def pretrain(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, texts: list[str], *, steps: int, batch_size: int = 256
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, texts: list[str], *, steps: int, batch_size: int = 128
 ) -> float:
     """Next-token training on `texts`, each followed by the end token; returns the last loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)

@@ -37,7 +37,7 @@ class Settings:
         batch_size: completions a step.
         learning_rate: constant.
         set_size: completions of a set, for the polychromic runs.
-        pretraining_steps: of next-token training before, where the task has texts for it.
+        pretraining_steps: of next-token training before.
         eval_every: steps between evaluations.
         eval_completions: sampled for every prompt in an evaluation.
     """
@@ -57,8 +57,7 @@ def train(task_name: str, method: str, seed: int, settings: Settings) -> list[di
     task = TASKS[task_name]()
     tokenizer = character_tokenizer()
     model = tiny_llama(tokenizer, seed)
-    if task.pretraining:
-        pretrain(model, tokenizer, task.pretraining, steps=settings.pretraining_steps)
+    pretrain(model, tokenizer, task.pretraining, steps=settings.pretraining_steps)
 
     def reward_fn(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
         return [float(task.is_right(*pair)) for pair in zip(prompts, completions, strict=True)]

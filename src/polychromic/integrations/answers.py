@@ -41,7 +41,7 @@ class Likeness(NamedTuple):
     def distinct(self) -> Floats:
         """Distinct answers per group, [G]; for a kernel the effective number of them (the Vendi score)."""
         if self.kernel is not None:
-            return 1.0 + (self.kernel.shape[-1] - 1) * vendi_diversity(self.kernel)
+            return np.asarray(1.0 + (self.kernel.shape[-1] - 1) * vendi_diversity(self.kernel))
         return np.array([len(np.unique(group)) for group in self.labels], np.float64)  # type: ignore[union-attr]
 
 
@@ -161,7 +161,7 @@ def _label(key: Callable[[str], Hashable], completion: str) -> Hashable:
     return _hashable("key", label, completion)
 
 
-def _hashable(source: str, label: Any, completion: str) -> Hashable:
+def _hashable(source: str, label: Hashable, completion: str) -> Hashable:
     try:
         hash(label)
         same = bool(label == label)
@@ -231,9 +231,8 @@ def _vectors(embed: Callable[[list[str]], ArrayLike], completions: Sequence[str]
 def _kernel(vectors: Sequence[NDArray[Any] | None]) -> Floats:
     """Cosines [N, N] of one group; empty completions are 1 to each other and 0 to all others."""
     filled = np.array([vector is not None for vector in vectors])
-    kernel = np.equal.outer(filled, filled) & ~np.logical_and.outer(filled, filled)
-    result = kernel.astype(np.float64)
+    kernel: Floats = np.logical_and.outer(~filled, ~filled).astype(np.float64)
     if filled.any():
         cosines = kernel_from_embeddings(np.stack([vector for vector in vectors if vector is not None]))
-        result[np.ix_(filled, filled)] = cosines
-    return result
+        kernel[np.ix_(filled, filled)] = cosines
+    return kernel

@@ -47,19 +47,20 @@ class SetSettings:
             whole_number("num_sets", self.num_sets, at_least=2, why="a single set is its own baseline")
         if self.credit == "last" or (self.credit == "mean" and self.num_sets != "all"):
             raise UserError(
-                f"credit is {self.credit!r} with num_sets={self.num_sets!r}; such advantages do not add up to zero in a "
-                "group, so a trainer that subtracts the group's mean would change them: use credit='sum', or 'mean' "
+                f"credit is {self.credit!r} with num_sets={self.num_sets!r}; such advantages do not add up to zero in "
+                "a group, so a trainer that subtracts the group's mean would change them: use credit='sum', or 'mean' "
                 "with num_sets='all'"
             )
 
     def check_group_size(self, name: str, group_size: int, *, trains: bool, by_kernel: bool) -> None:
         """Refuse a group size with which these sets are impossible, or carry no signal."""
-        if group_size < self.set_size or (trains and group_size == self.set_size):
+        if group_size < self.set_size:
+            raise UserError(f"{name} is {group_size}; sets of {self.set_size} need groups of {self.set_size} or more")
+        if trains and group_size == self.set_size:
             raise UserError(
-                f"{name} is {group_size} with set_size {self.set_size}; a group must hold "
-                + (f"more than {self.set_size} completions, or all its sets are one and every advantage is 0"
-                   if trains else f"at least {self.set_size} completions")
-            )  # fmt: skip
+                f"{name} is {group_size}, the set_size: a group then has a single set, which is its own baseline, and "
+                f"every advantage is 0; use groups of more than {self.set_size}"
+            )
         if by_kernel and self.num_sets == "all" and comb(group_size, self.set_size) > MOST_ENUMERATED_SETS:
             raise UserError(
                 f"num_sets is 'all' with {name} {group_size} and set_size {self.set_size}: "

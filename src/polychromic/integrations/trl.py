@@ -133,14 +133,16 @@ class PolychromicReward:
             items = self._labels_of_groups([rows[group[0]][4] for group in groups], items)
         likeness = self.comparison.likeness(items)
 
-        advantages = group_advantages(returns, likeness, self.sets, self._generator(training, trainer.state.global_step))
+        advantages = group_advantages(
+            returns, likeness, self.sets, self._generator(training, trainer.state.global_step)
+        )
         figures = {"raw_reward": float(raw.mean())}
         figures |= group_figures(returns, likeness, self.sets, raw >= self.success_threshold)
         _log(trainer, training, columns.get("log_metric"), figures)
         first = sum(len(part) for part in parts[: trainer.accelerator.process_index])
         here = slice(first, first + len(completions))
         self._last = (completions, raw.reshape(-1)[here].tolist())
-        return advantages.reshape(-1)[here].tolist()
+        return [float(advantage) for advantage in advantages.reshape(-1)[here]]
 
     def _read(self, prompts: list[Any], completions: list[Any], columns: dict[str, Any]) -> list[tuple[Any, ...]]:
         """Per completion of this process: prompt text, reward, reward in [0, 1], item to compare by, prompt."""
@@ -180,9 +182,7 @@ class _RawReward:
         return rewards
 
 
-def polychromic_grpo_config(
-    *, preset: str | None = None, num_monitors: int = 1, **settings: Any
-) -> GRPOConfig:
+def polychromic_grpo_config(*, preset: str | None = None, num_monitors: int = 1, **settings: Any) -> GRPOConfig:
     """A `GRPOConfig` under which `GRPOTrainer` leaves polychromic advantages as they are.
 
     Args:
@@ -268,7 +268,9 @@ def _text(message_or_text: Any) -> str:
     """A completion as text: itself, or the contents of the assistant's messages."""
     if isinstance(message_or_text, str):
         return message_or_text
-    return "\n".join(_content(message) for message in message_or_text if message.get("role", "assistant") == "assistant")
+    return "\n".join(
+        _content(message) for message in message_or_text if message.get("role", "assistant") == "assistant"
+    )
 
 
 def _prompt_text(prompt: Any) -> str:
