@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test check format lint types docs serve-docs benchmarks bench-worlds lock clean
+.PHONY: help demo test test-trl test-verl check format lint types docs serve-docs benchmarks bench-worlds lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -29,6 +29,32 @@ demo: $(BIN)/.ready  ## a guided tour: the theory lab, with its figures
 
 test: $(BIN)/.ready  ## the test suite
 	$(BIN)/pytest
+
+# The adapters have environments of their own, in which polychromic's core is all that is needed of this package. The
+# locks are complete, hence --no-deps: nothing, torch above all, can come in by another way.
+.venv-trl/.ready: requirements/trl.lock pyproject.toml
+	$(PYTHON) -m venv .venv-trl
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement requirements/trl.lock
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv-trl/old/.ready: requirements/trl-old.lock .venv-trl/.ready
+	rm -rf .venv-trl/old
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --target .venv-trl/old --requirement requirements/trl-old.lock
+	@touch $@
+
+.venv-verl/.ready: requirements/verl.lock pyproject.toml
+	$(PYTHON) -m venv .venv-verl
+	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement requirements/verl.lock
+	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-trl: .venv-trl/.ready .venv-trl/old/.ready  ## the TRL adapter against real trainers, current and older
+	.venv-trl/bin/pytest tests_trl --trl 1.16.0
+	PYTHONPATH=.venv-trl/old .venv-trl/bin/pytest tests_trl --trl 0.29.1
+
+test-verl: .venv-verl/.ready  ## the verl adapter against verl's own functions
+	.venv-verl/bin/pytest tests_verl
 
 check: format lint types test docs  ## what CI checks: format, lint, types, tests (with the import rule), docs
 
@@ -65,4 +91,4 @@ lock:  ## renew the pinned versions (needs uv)
 		--group dev pyproject.toml --output-file requirements/dev.lock --upgrade
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(WORLDS_VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-trl .venv-verl $(WORLDS_VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,6 +9,18 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "language_mod
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+def pytest_addoption(parser):
+    parser.addoption("--trl", help="the version of TRL that these tests are meant to run against")
+
+
+def pytest_configure(config):
+    import trl
+
+    wanted = config.getoption("--trl")
+    if wanted not in (None, trl.__version__):
+        raise pytest.UsageError(f"TRL {trl.__version__} is installed, not {wanted}")
+
+
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -127,8 +127,11 @@ def test_rescaled_rewards(tmp_path):
 
 
 def test_conversations(tmp_path):
+    seen = []
+
     def reward_fn(prompts, completions, **_):
-        return digit_share([p[-1]["content"] for p in prompts], [c[0]["content"] for c in completions])
+        seen.append(([p[-1]["content"] for p in prompts], [c[0]["content"] for c in completions]))
+        return digit_share(*seen[-1])
 
     reward = PolychromicReward(reward_fn, key=first_two)
     prompts = [[{"role": "user", "content": prompt}] for prompt in ("1=", "2=", "3=", "4=")]
@@ -136,9 +139,8 @@ def test_conversations(tmp_path):
     tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
     record = make_trainer(reward, tmp_path, prompts=prompts, tokenizer=tokenizer)
     check_grpo_trainer(record.trainer).train()
-    for step in record.steps:
-        step["prompts"] = [prompt[-1]["content"] for prompt in step["prompts"]]
-        step["completions"] = [completion[0]["content"] for completion in step["completions"]]
+    for step, (questions, answers) in zip(record.steps, seen, strict=True):
+        step |= {"prompts": questions, "completions": answers}
     check(record, lambda _, rewards, texts: polychromic_advantages(rewards, labels_of(texts), set_size=4))
 
 

@@ -13,6 +13,7 @@ answer, different from every other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -236,3 +237,9 @@ def _kernel(vectors: Sequence[NDArray[Any] | None]) -> Floats:
         cosines = kernel_from_embeddings(np.stack([vector for vector in vectors if vector is not None]))
         kernel[np.ix_(filled, filled)] = cosines
     return kernel
+
+
+def last_number(completion: str) -> str | None:
+    """A key for tasks whose answer is a number: the last one of a completion, without thousands' commas."""
+    found = re.findall(r"-?\d[\d,]*(?:\.\d+)?", completion)
+    return found[-1].replace(",", "") if found else None
