@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import conftest  # noqa: F401 - puts the folder of the example on the path
 import torch
 from runs import SharedSampling, digit_share, first_two, make_trainer
 from tiny_llama import character_tokenizer, tiny_llama
 
+import conftest  # noqa: F401 - puts the folder of the example on the path
 from polychromic import UserError
 from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer
 

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def train(task_name: str, method: str, seed: int, settings: Settings) -> list[di
     task = TASKS[task_name]()
     tokenizer = character_tokenizer()
     model = tiny_llama(tokenizer, seed)
-    pretrain(model, tokenizer, task.pretraining, steps=settings.pretraining_steps)
+    model.load_state_dict(pretrained(task_name, seed, settings.pretraining_steps))
 
     def reward_fn(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
         return [float(task.is_right(*pair)) for pair in zip(prompts, completions, strict=True)]
@@ -102,6 +103,15 @@ def train(task_name: str, method: str, seed: int, settings: Settings) -> list[di
             check_grpo_trainer(trainer)
         trainer.train()
     return evaluation.curve
+
+
+@cache
+def pretrained(task_name: str, seed: int, steps: int) -> dict[str, torch.Tensor]:
+    """The weights from which both methods start."""
+    tokenizer = character_tokenizer()
+    model = tiny_llama(tokenizer, seed)
+    pretrain(model, tokenizer, TASKS[task_name]().pretraining, steps=steps)
+    return model.state_dict()
 
 
 class Evaluation(TrainerCallback):

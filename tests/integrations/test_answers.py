@@ -20,6 +20,11 @@ def test_key_never_sees_an_empty_completion():
     np.testing.assert_array_equal(Comparison(key=last_word).likeness([items]).labels, [[0, 0, 1, 2, 1]])
 
 
+def test_none_is_a_label():
+    assert Comparison(key=lambda _: None).of_completions(["a", "b"]) == [None, None]
+    assert polychromic_advantages([1.0, 0, 1], [None, None, 1], set_size=2).sum() == pytest.approx(0)
+
+
 def test_any_hashable_is_a_label():
     comparison = Comparison(key=lambda text: (text[0], frozenset(text)))
     likeness = comparison.likeness([comparison.of_completions(["ab", "aab", "b"])])
@@ -97,7 +102,8 @@ def test_exactly_one_way_to_compare(arguments, message):
     [
         ({"key": lambda text: text.split()[3]}, "key raised IndexError: .* on the completion 'a 1'"),
         ({"key": lambda text: [text]}, "key returned list for the completion 'a 1'"),
-        ({"key": lambda _: float("nan")}, "equals nothing"),
+        ({"key": lambda _: float("nan")}, "what key returned for the completion 'a 1' holds NaN"),
+        ({"key": lambda _: object()}, "compared by identity"),
         ({"embed": lambda _: np.zeros((3, 2))}, "a vector of zeros or with NaN for 'a 1'"),
         ({"embed": lambda _: np.ones((2, 2))}, r"embed returned shape \(2, 2\)"),
         ({"embed": lambda _: 1 / 0}, "embed raised ZeroDivisionError"),

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polychromic.core.checks import Floats, Ints
+from polychromic.core.checks import Floats, Ints, check_label
 from polychromic.core.diversity import clusters_from_kernel, kernel_from_embeddings, vendi_diversity
 from polychromic.errors import UserError
 
@@ -41,9 +41,10 @@ class Likeness(NamedTuple):
 
     def distinct(self) -> Floats:
         """Distinct answers per group, [G]; for a kernel the effective number of them (the Vendi score)."""
-        if self.kernel is not None:
-            return np.asarray(1.0 + (self.kernel.shape[-1] - 1) * vendi_diversity(self.kernel))
-        return np.array([len(np.unique(group)) for group in self.labels], np.float64)  # type: ignore[union-attr]
+        if self.labels is not None:
+            return distinct_labels(self.labels)
+        assert self.kernel is not None
+        return np.asarray(1.0 + (self.kernel.shape[-1] - 1) * vendi_diversity(self.kernel))
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,12 @@ def label_codes(labels: Sequence[Sequence[Hashable]]) -> Ints:
     return np.array([[codes.setdefault(label, len(codes)) for label in group] for group in labels], np.int64)
 
 
+def distinct_labels(labels: Ints) -> Floats:
+    """How many different labels each group has, [G, N] → [G]."""
+    ordered = np.sort(labels, axis=-1)
+    return np.asarray(1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=-1), np.float64)
+
+
 def rewards_of(values: Any, count: int, reward_range: tuple[float, float], source: str) -> tuple[Floats, Floats]:
     """The rewards [count] that a user's function gave, and the same mapped from `reward_range` to [0, 1]."""
     low, high = (float(bound) for bound in reward_range)
@@ -165,14 +172,12 @@ def _label(key: Callable[[str], Hashable], completion: str) -> Hashable:
 def _hashable(source: str, label: Hashable, completion: str) -> Hashable:
     try:
         hash(label)
-        same = bool(label == label)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except TypeError as error:
         raise UserError(
             f"{source} returned {type(label).__name__} for the completion {_shown(completion)}: {error}; labels must "
             "be hashable, a string or a tuple for example"
         ) from error
-    if not same:
-        raise UserError(f"{source} returned {label!r} for {_shown(completion)}, which equals nothing, not even itself")
+    check_label(label, f"what {source} returned for the completion {_shown(completion)}")
     return label
 
 

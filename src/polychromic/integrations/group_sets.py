@@ -11,11 +11,11 @@ import numpy as np
 
 from polychromic.core.checks import Floats, Seed, one_of, whole_number
 from polychromic.core.credit import CREDITS
-from polychromic.core.metrics import distinct_at_k, pass_at_k
+from polychromic.core.metrics import pass_at_k
 from polychromic.core.polychromic import mean_set_score, polychromic_advantages, polychromic_kernel_advantages
 from polychromic.core.sets import MOST_ENUMERATED_SETS
 from polychromic.errors import UserError
-from polychromic.integrations.answers import Likeness
+from polychromic.integrations.answers import Likeness, distinct_labels
 
 # Sets over which the figures of a kernel are averaged; those of labels are exact.
 MOST_SETS_IN_FIGURES = 256
@@ -81,6 +81,9 @@ PRESETS = MappingProxyType(
 
 def group_advantages(returns: Floats, likeness: Likeness, sets: SetSettings, rng: Seed) -> Floats:
     """The polychromic advantages [G, N] of G groups of N completions with returns in [0, 1]."""
+    if returns.shape[-1] == sets.set_size:
+        # Groups of evaluation may be as small as a set; a single set is its own baseline.
+        return np.zeros_like(returns)
     if likeness.kernel is not None:
         return polychromic_kernel_advantages(
             returns, likeness.kernel, set_size=sets.set_size, num_sets=sets.num_sets, credit=sets.credit, rng=rng
@@ -121,5 +124,7 @@ def group_figures(returns: Floats, likeness: Likeness, sets: SetSettings, succes
         f"pass@{sets.set_size}": pass_at_k(group_size, right.sum(axis=-1), sets.set_size),
     }
     if likeness.labels is not None:
-        figures["distinct_right_answers"] = distinct_at_k(likeness.labels, right, group_size)
+        wrong = ~right
+        marked = np.where(wrong, -1, likeness.labels)
+        figures["distinct_right_answers"] = distinct_labels(marked) - wrong.any(axis=-1)
     return {name: float(np.mean(values)) for name, values in figures.items()}
