@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import comb
 from types import MappingProxyType
 from typing import Any
@@ -113,18 +114,35 @@ def group_figures(returns: Floats, likeness: Likeness, sets: SetSettings, succes
         `distinct_right_answers` in a group; `pass@n`.
     """
     group_size = returns.shape[-1]
-    options: dict[str, Any] = {"set_size": sets.set_size, "homogeneous_zero": sets.homogeneous_zero}
-    if likeness.kernel is not None and comb(group_size, sets.set_size) > MOST_SETS_IN_FIGURES:
-        options |= {"num_sets": MOST_SETS_IN_FIGURES, "rng": 0}
     right = np.asarray(success, bool)
+    # Two questions in one call: with returns of 1, the score of a set is its diversity.
+    both = np.stack([np.ones_like(returns), returns])
+    if likeness.labels is not None:
+        labels = np.broadcast_to(likeness.labels, both.shape)
+        scores = mean_set_score(both, labels, set_size=sets.set_size, homogeneous_zero=sets.homogeneous_zero)
+    else:
+        assert likeness.kernel is not None
+        few = comb(group_size, sets.set_size) <= MOST_SETS_IN_FIGURES
+        options: dict[str, Any] = {
+            "set_size": sets.set_size,
+            "num_sets": "all" if few else MOST_SETS_IN_FIGURES,
+            "rng": 0,
+        }
+        scores = np.stack([mean_set_score(values, kernel=likeness.kernel, **options) for values in both])
     figures = {
-        "diversity": mean_set_score(np.ones_like(returns), likeness.labels, kernel=likeness.kernel, **options),
-        "set_score": mean_set_score(returns, likeness.labels, kernel=likeness.kernel, **options),
+        "diversity": scores[0],
+        "set_score": scores[1],
         "distinct_answers": likeness.distinct(),
-        f"pass@{sets.set_size}": pass_at_k(group_size, right.sum(axis=-1), sets.set_size),
+        f"pass@{sets.set_size}": _pass_table(group_size, sets.set_size)[right.sum(axis=-1)],
     }
     if likeness.labels is not None:
         wrong = ~right
         marked = np.where(wrong, -1, likeness.labels)
         figures["distinct_right_answers"] = distinct_labels(marked) - wrong.any(axis=-1)
     return {name: float(np.mean(values)) for name, values in figures.items()}
+
+
+@cache
+def _pass_table(group_size: int, k: int) -> Floats:
+    """pass@k of a group by its number of successes, 0 … group_size."""
+    return pass_at_k(group_size, np.arange(group_size + 1), k)
