@@ -43,13 +43,13 @@ class Settings:
         eval_completions: sampled for every prompt in an evaluation.
     """
 
-    steps: int = 400
-    num_generations: int = 8
-    batch_size: int = 64
-    learning_rate: float = 1e-3
+    steps: int = 500
+    num_generations: int = 16
+    batch_size: int = 128
+    learning_rate: float = 5e-4
     set_size: int = 4
     pretraining_steps: int = 600
-    eval_every: int = 40
+    eval_every: int = 50
     eval_completions: int = 64
 
 
