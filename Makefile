@@ -34,18 +34,18 @@ test: $(BIN)/.ready  ## the test suite
 # locks are complete, hence --no-deps: nothing, torch above all, can come in by another way.
 .venv-trl/.ready: requirements/trl.lock pyproject.toml
 	$(PYTHON) -m venv .venv-trl
-	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement requirements/trl.lock
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --requirement requirements/trl.lock
 	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv-trl/old/.ready: requirements/trl-old.lock .venv-trl/.ready
 	rm -rf .venv-trl/old
-	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --target .venv-trl/old --requirement requirements/trl-old.lock
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --target .venv-trl/old --requirement requirements/trl-old.lock
 	@touch $@
 
 .venv-verl/.ready: requirements/verl.lock pyproject.toml
 	$(PYTHON) -m venv .venv-verl
-	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement requirements/verl.lock
+	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --requirement requirements/verl.lock
 	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 

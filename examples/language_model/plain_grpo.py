@@ -31,24 +31,22 @@ def train(
     task_name: str = "digits",
     method: str = "polychromic",
     seed: int = 0,
-    steps: int = 400,
     groups: int = 8,
-    group_size: int = 8,
+    group_size: int = 16,
     set_size: int = 4,
-    learning_rate: float = 3e-4,
-    pretraining_steps: int = 300,
+    learning_rate: float = 5e-4,
     eval_every: int = 50,
 ) -> list[dict[str, float]]:
     """Train a tiny Llama on a task of `tasks.py`, with `--method grpo` or `polychromic`; print how it goes."""
     torch.set_num_threads(1)
     task, tokenizer = TASKS[task_name](), character_tokenizer()
     model = tiny_llama(tokenizer, seed)
-    pretrain(model, tokenizer, task.pretraining, steps=pretraining_steps)
+    pretrain(model, tokenizer, task.pretraining, steps=task.pretraining_steps)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.0)
     every_prompt = tokenizer(task.prompts, return_tensors="pt").input_ids
     start = every_prompt.shape[1]
     curve = []
-    for step in range(steps + 1):
+    for step in range(task.steps + 1):
         if step % eval_every == 0:
             rows = torch.arange(len(every_prompt)).repeat_interleave(64)
             ids = sample(model, every_prompt[rows], task.max_tokens, tokenizer.eos_token_id, tokenizer.pad_token_id)

@@ -18,6 +18,8 @@ class Task:
         answer: what of a completion counts as its answer; None where it cannot be read.
         max_tokens: the longest completion, with its end.
         pretraining: texts that teach the form of an answer, but not to give what the prompt asks for.
+        pretraining_steps: of next-token training on them.
+        steps: of reinforcement learning.
     """
 
     prompts: list[str]
@@ -25,6 +27,8 @@ class Task:
     answer: Callable[[str], object]
     max_tokens: int
     pretraining: list[str]
+    pretraining_steps: int
+    steps: int
 
 
 def digits() -> Task:
@@ -42,6 +46,8 @@ def digits() -> Task:
         answer=lambda completion: completion if re.fullmatch(r"\d\d", completion) else None,
         max_tokens=3,
         pretraining=[f"{target}={pair:02}" for target in range(10) for pair in range(100)],
+        pretraining_steps=200,
+        steps=500,
     )
 
 
@@ -92,6 +98,8 @@ def chains() -> Task:
         answer=lambda completion: tuple(STEP.findall(completion)) or None,
         max_tokens=9,
         pretraining=pretraining,
+        pretraining_steps=500,
+        steps=300,
     )
 
 

@@ -33,22 +33,18 @@ class Settings:
     """What a run is made of.
 
     Attributes:
-        steps: optimizer steps.
         num_generations: completions of a prompt, a group.
         batch_size: completions a step.
         learning_rate: constant.
         set_size: completions of a set, for the polychromic runs.
-        pretraining_steps: of next-token training before.
         eval_every: steps between evaluations.
         eval_completions: sampled for every prompt in an evaluation.
     """
 
-    steps: int = 500
     num_generations: int = 16
     batch_size: int = 128
     learning_rate: float = 5e-4
     set_size: int = 4
-    pretraining_steps: int = 600
     eval_every: int = 50
     eval_completions: int = 64
 
@@ -58,7 +54,7 @@ def train(task_name: str, method: str, seed: int, settings: Settings) -> list[di
     task = TASKS[task_name]()
     tokenizer = character_tokenizer()
     model = tiny_llama(tokenizer, seed)
-    model.load_state_dict(pretrained(task_name, seed, settings.pretraining_steps))
+    model.load_state_dict(pretrained(task_name, seed))
 
     def reward_fn(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
         return [float(task.is_right(*pair)) for pair in zip(prompts, completions, strict=True)]
@@ -66,7 +62,7 @@ def train(task_name: str, method: str, seed: int, settings: Settings) -> list[di
     with tempfile.TemporaryDirectory() as folder:
         arguments: dict[str, Any] = {
             "output_dir": folder,
-            "max_steps": settings.steps,
+            "max_steps": task.steps,
             "per_device_train_batch_size": settings.batch_size,
             "num_generations": settings.num_generations,
             "learning_rate": settings.learning_rate,
@@ -106,11 +102,11 @@ def train(task_name: str, method: str, seed: int, settings: Settings) -> list[di
 
 
 @cache
-def pretrained(task_name: str, seed: int, steps: int) -> dict[str, torch.Tensor]:
+def pretrained(task_name: str, seed: int) -> dict[str, torch.Tensor]:
     """The weights from which both methods start."""
-    tokenizer = character_tokenizer()
+    task, tokenizer = TASKS[task_name](), character_tokenizer()
     model = tiny_llama(tokenizer, seed)
-    pretrain(model, tokenizer, TASKS[task_name]().pretraining, steps=steps)
+    pretrain(model, tokenizer, task.pretraining, steps=task.pretraining_steps)
     return model.state_dict()
 
 
