@@ -84,6 +84,11 @@ $(WORLDS_VENV)/bin/.ready: requirements/bench-worlds.lock
 bench-worlds: $(WORLDS_VENV)/bin/.ready  ## the grid engine against minigrid, EnvPool, NAVIX and XLand-MiniGrid
 	PYTHONPATH=src $(WORLDS_VENV)/bin/python -m benchmarks.worlds
 
+# The locks of the adapters are what `pip freeze` shows (without local version labels) after, in a new environment,
+#   trl.lock:  pip install torch==2.13.0 trl==1.16.0 matplotlib tyro pytest hatchling editables
+#   verl.lock: pip install --no-deps verl==0.9.1; pip install torch==2.13.0 TransferQueue accelerate 'ray[default]'
+#              tensordict==0.10.0 hydra-core 'transformers<5.11' codetiming torchdata datasets pillow peft cachetools
+#              uvicorn fastapi pyzmq msgspec tyro pytest hatchling editables
 lock:  ## renew the pinned versions (needs uv)
 	uv pip compile --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate \
 		requirements/bench-worlds.in --output-file requirements/bench-worlds.lock --upgrade
