@@ -66,5 +66,5 @@ def test_a_few_steps_with_trl(tmp_path):
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("method", ["grpo", "polychromic"])
 def test_a_few_steps_in_plain_pytorch(method):
-    curve = train_plainly(method=method, groups=2, group_size=6, eval_every=2)
+    curve = train_plainly(method=method, groups=2, group_size=8, eval_every=2)
     assert [point["step"] for point in curve] == [0, 2, 4]

@@ -33,8 +33,7 @@ def train(
     seed: int = 0,
     groups: int = 8,
     group_size: int = 16,
-    set_size: int = 4,
-    learning_rate: float = 5e-4,
+    set_size: int = 6,
     eval_every: int = 50,
 ) -> list[dict[str, float]]:
     """Train a tiny Llama on a task of `tasks.py`, with `--method grpo` or `polychromic`; print how it goes."""
@@ -42,7 +41,7 @@ def train(
     task, tokenizer = TASKS[task_name](), character_tokenizer()
     model = tiny_llama(tokenizer, seed)
     pretrain(model, tokenizer, task.pretraining, steps=task.pretraining_steps)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=task.learning_rate, weight_decay=0.0)
     every_prompt = tokenizer(task.prompts, return_tensors="pt").input_ids
     start = every_prompt.shape[1]
     curve = []

@@ -20,6 +20,7 @@ class Task:
         pretraining: texts that teach the form of an answer, but not to give what the prompt asks for.
         pretraining_steps: of next-token training on them.
         steps: of reinforcement learning.
+        learning_rate: of the same, constant.
     """
 
     prompts: list[str]
@@ -29,6 +30,7 @@ class Task:
     pretraining: list[str]
     pretraining_steps: int
     steps: int
+    learning_rate: float
 
 
 def digits() -> Task:
@@ -47,7 +49,8 @@ def digits() -> Task:
         max_tokens=3,
         pretraining=[f"{target}={pair:02}" for target in range(10) for pair in range(100)],
         pretraining_steps=200,
-        steps=500,
+        steps=800,
+        learning_rate=5e-4,
     )
 
 
@@ -99,7 +102,8 @@ def chains() -> Task:
         max_tokens=9,
         pretraining=pretraining,
         pretraining_steps=500,
-        steps=300,
+        steps=500,
+        learning_rate=2.5e-4,
     )
 
 

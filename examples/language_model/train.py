@@ -35,7 +35,6 @@ class Settings:
     Attributes:
         num_generations: completions of a prompt, a group.
         batch_size: completions a step.
-        learning_rate: constant.
         set_size: completions of a set, for the polychromic runs.
         eval_every: steps between evaluations.
         eval_completions: sampled for every prompt in an evaluation.
@@ -43,8 +42,7 @@ class Settings:
 
     num_generations: int = 16
     batch_size: int = 128
-    learning_rate: float = 5e-4
-    set_size: int = 4
+    set_size: int = 6
     eval_every: int = 50
     eval_completions: int = 64
 
@@ -65,7 +63,7 @@ def train(task_name: str, method: str, seed: int, settings: Settings) -> list[di
             "max_steps": task.steps,
             "per_device_train_batch_size": settings.batch_size,
             "num_generations": settings.num_generations,
-            "learning_rate": settings.learning_rate,
+            "learning_rate": task.learning_rate,
             "lr_scheduler_type": "constant",
             "max_completion_length": task.max_tokens,
             "loss_type": "dr_grpo",
