@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import trl
 from runs import SharedSampling, digit_share, first_two, make_trainer
 from tiny_llama import character_tokenizer, tiny_llama
 
-import conftest  # noqa: F401 - puts the folder of the example on the path
 from polychromic import UserError
 from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer
 
@@ -90,7 +90,7 @@ def main(batch_size: int, folder: str) -> None:
     torch.set_num_threads(1)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     ways = [way for way in WAYS if world > 1 or not way.startswith("failing")]
-    results = {way: train(way, batch_size, folder) for way in ways}
+    results = {"trl": trl.__version__, **{way: train(way, batch_size, folder) for way in ways}}
     Path(folder, f"{rank}-of-{world}.json").write_text(json.dumps(results))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import trl
 
 SCRIPT = Path(__file__).with_name("distributed_run.py")
 
@@ -20,6 +21,7 @@ def results(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("distributed")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)  # the example's folder, and the TRL that is tested here
     for processes in (1, 2):
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
         done = subprocess.run(
@@ -35,6 +37,10 @@ def results(tmp_path_factory):
         (rank, world): json.loads((folder / f"{rank}-of-{world}.json").read_text())
         for rank, world in ((0, 1), (0, 2), (1, 2))
     }
+
+
+def test_the_processes_use_the_same_trl(results):
+    assert {result["trl"] for result in results.values()} == {trl.__version__}
 
 
 @pytest.mark.parametrize("way", ["key", "random", "judge", "equivalent", "embed", "threshold"])
