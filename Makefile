@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test check format lint types docs serve-docs benchmarks bench-worlds lock clean
+.PHONY: help demo test test-trl test-verl check format lint types docs serve-docs benchmarks bench-worlds lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -29,6 +29,32 @@ demo: $(BIN)/.ready  ## a guided tour: the theory lab, with its figures
 
 test: $(BIN)/.ready  ## the test suite
 	$(BIN)/pytest
+
+# The adapters have environments of their own, in which polychromic's core is all that is needed of this package. The
+# locks are complete, hence --no-deps: nothing, torch above all, can come in by another way.
+.venv-trl/.ready: requirements/trl.lock pyproject.toml
+	$(PYTHON) -m venv .venv-trl
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --requirement requirements/trl.lock
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv-trl/old/.ready: requirements/trl-old.lock .venv-trl/.ready
+	rm -rf .venv-trl/old
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --target .venv-trl/old --requirement requirements/trl-old.lock
+	@touch $@
+
+.venv-verl/.ready: requirements/verl.lock pyproject.toml
+	$(PYTHON) -m venv .venv-verl
+	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --requirement requirements/verl.lock
+	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-trl: .venv-trl/.ready .venv-trl/old/.ready  ## the TRL adapter against real trainers, current and older
+	.venv-trl/bin/pytest tests_trl --trl 1.16.0
+	PYTHONPATH=.venv-trl/old .venv-trl/bin/pytest tests_trl --trl 0.29.1
+
+test-verl: .venv-verl/.ready  ## the verl adapter against verl's own functions
+	.venv-verl/bin/pytest tests_verl
 
 check: format lint types test docs  ## what CI checks: format, lint, types, tests (with the import rule), docs
 
@@ -58,6 +84,11 @@ $(WORLDS_VENV)/bin/.ready: requirements/bench-worlds.lock
 bench-worlds: $(WORLDS_VENV)/bin/.ready  ## the grid engine against minigrid, EnvPool, NAVIX and XLand-MiniGrid
 	PYTHONPATH=src $(WORLDS_VENV)/bin/python -m benchmarks.worlds
 
+# The locks of the adapters are what `pip freeze` shows (without local version labels) after, in a new environment,
+#   trl.lock:  pip install torch==2.13.0 trl==1.16.0 matplotlib tyro pytest hatchling editables
+#   verl.lock: pip install --no-deps verl==0.9.1; pip install torch==2.13.0 TransferQueue accelerate 'ray[default]'
+#              tensordict==0.10.0 hydra-core 'transformers<5.11' codetiming torchdata datasets pillow peft cachetools
+#              uvicorn fastapi pyzmq msgspec tyro pytest hatchling editables
 lock:  ## renew the pinned versions (needs uv)
 	uv pip compile --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate \
 		requirements/bench-worlds.in --output-file requirements/bench-worlds.lock --upgrade
@@ -65,4 +96,4 @@ lock:  ## renew the pinned versions (needs uv)
 		--group dev pyproject.toml --output-file requirements/dev.lock --upgrade
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(WORLDS_VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-trl .venv-verl $(WORLDS_VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

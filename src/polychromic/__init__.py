@@ -10,6 +10,7 @@ from typing import Any
 
 from polychromic.core.credit import leave_one_out_advantages, set_advantages
 from polychromic.core.diversity import (
+    clusters_from_kernel,
     distinct_fraction,
     kernel_from_embeddings,
     mean_pairwise_distance,
@@ -32,7 +33,12 @@ from polychromic.core.objectives import (
     product_objective,
     score_sets,
 )
-from polychromic.core.polychromic import DegenerateSetsWarning, polychromic_advantages
+from polychromic.core.polychromic import (
+    DegenerateSetsWarning,
+    mean_set_score,
+    polychromic_advantages,
+    polychromic_kernel_advantages,
+)
 from polychromic.core.returns import discounted_return, gae
 from polychromic.core.sets import all_sets, disjoint_sets, random_sets
 from polychromic.errors import UserError
@@ -55,6 +61,7 @@ __all__ = [
     "all_sets",
     "best_of",
     "bootstrap_interval",
+    "clusters_from_kernel",
     "coverage",
     "discounted_return",
     "disjoint_sets",
@@ -66,8 +73,10 @@ __all__ = [
     "leave_one_out_advantages",
     "mean_pairwise_distance",
     "mean_return",
+    "mean_set_score",
     "pass_at_k",
     "polychromic_advantages",
+    "polychromic_kernel_advantages",
     "polychromic_objective",
     "product_objective",
     "random_sets",

@@ -15,6 +15,7 @@ COMMANDS = {
     "theory": ("polychromic.theory.lab:theory", "check the paper's claims by exact enumeration"),
     "check-env": ("polychromic.envs.check_env:check_env", "prove that a Gymnasium environment can be forked"),
     "check-grid": ("polychromic.envs.grid.check:check_grid", "compare the grid engine with minigrid, step by step"),
+    "verl-check": ("polychromic.integrations.verl_check:verl_check", "has verl loaded the plug-in, and with what?"),
 }
 
 

@@ -255,7 +255,7 @@ def _codes(labels: Any, shape: tuple[int, ...], name: str) -> Ints:
 
 def _walk(labels: Any, shape: tuple[int, ...], name: str) -> Iterator[Any]:
     if not shape:
-        _check_label(labels, name)
+        check_label(labels, name)
         yield labels
         return
     if not isinstance(labels, list | tuple | np.ndarray):
@@ -266,8 +266,10 @@ def _walk(labels: Any, shape: tuple[int, ...], name: str) -> Iterator[Any]:
         yield from _walk(part, shape[1:], name)
 
 
-def _check_label(label: Any, name: str) -> None:
-    # Labels that equal only themselves would make every rollout a strategy of its own, without a word.
+def check_label(label: Any, name: str) -> None:
+    """Refuse a label that equals only itself: it would make every rollout a strategy of its own, without a word."""
+    if label is None:
+        return  # there is only one
     by_identity: bool = getattr(type(label), "__hash__", None) is object.__hash__
     if by_identity or (hasattr(label, "__array__") and not isinstance(label, np.generic)):
         raise UserError(

@@ -1,6 +1,7 @@
 """How different are the members of a set? Numbers in [0, 1], from labels [..., n] or from a kernel [..., n, n].
 
-A diversity is any callable on labels or on a kernel; these three are ready to use.
+A diversity is any callable on labels or on a kernel; these three are ready to use. `kernel_from_embeddings` makes a
+kernel, `clusters_from_kernel` turns one into labels.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from polychromic.core.checks import (
     ROUNDING,
     Floats,
+    Ints,
     flag,
     float_array,
     label_array,
@@ -126,3 +128,25 @@ def kernel_from_embeddings(embeddings: ArrayLike) -> Floats:
     diagonal = np.arange(kernel.shape[-1])
     kernel[..., diagonal, diagonal] = 1.0
     return np.asarray(kernel)
+
+
+def clusters_from_kernel(kernel: ArrayLike, *, threshold: float) -> Ints:
+    """Labels [..., N]: rollouts joined by a chain of similarities of at least `threshold` get the same one.
+
+    Single linkage, so the clusters do not depend on the order of the rollouts; each is named after its first member.
+
+    Args:
+        kernel: [..., N, N] similarities, symmetric, with ones on the diagonal.
+        threshold: two rollouts whose similarity reaches it count as the same.
+    """
+    array = square_kernel("kernel", kernel)
+    size = array.shape[-1]
+    joined = array >= threshold
+    joined[..., np.arange(size), np.arange(size)] = True
+    labels = np.broadcast_to(np.arange(size), array.shape[:-1])
+    while True:
+        # Every rollout takes the smallest label among its neighbours, until none changes.
+        smaller = np.where(joined, labels[..., None, :], size).min(axis=-1)
+        if (smaller == labels).all():
+            return np.asarray(labels, np.int64)
+        labels = smaller

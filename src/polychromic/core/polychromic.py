@@ -1,4 +1,4 @@
-"""Polychromic advantages in one call: from returns and labels of groups to an advantage per rollout."""
+"""Polychromic advantages in one call: from returns and labels (or a kernel) of groups to an advantage per rollout."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from polychromic.core.checks import (
     label_array,
     one_of,
     set_size_of,
+    square_kernel,
     unit_interval,
     whole_number,
 )
 from polychromic.core.closed_form import mean_score_of_sets_with
 from polychromic.core.credit import BASELINES, CREDITS, set_advantages
-from polychromic.core.diversity import distinct_fraction
-from polychromic.core.objectives import score_sets
-from polychromic.core.sets import random_sets
+from polychromic.core.diversity import distinct_fraction, vendi_diversity
+from polychromic.core.objectives import Diversity, score_sets
+from polychromic.core.sets import all_sets, random_sets
 from polychromic.errors import UserError
 
 
@@ -130,6 +131,84 @@ def _warn_if_degenerate(num_rollouts: int, set_size: int, num_sets: int | str, h
         reason = "set_size is 1: a set of one is homogeneous and scores 0"
     if reason:
         warnings.warn(f"every advantage is 0, because {reason}", DegenerateSetsWarning, stacklevel=4)
+
+
+def polychromic_kernel_advantages(
+    returns: ArrayLike,
+    kernel: ArrayLike,
+    *,
+    set_size: int,
+    num_sets: int | str = "all",
+    credit: str = "sum",
+    diversity: Diversity = vendi_diversity,
+    rng: Seed = None,
+) -> Floats:
+    """`polychromic_advantages` for rollouts that are more or less alike instead of the same or not.
+
+    f(g) = mean return of g × diversity of g's part of the kernel. There is no closed form, so `num_sets="all"`
+    enumerates the C(N, n) sets, at most a million of them.
+
+    Args:
+        returns: [..., N], in [0, 1].
+        kernel: [..., N, N] similarities, as `kernel_from_embeddings` makes them.
+        set_size: n.
+        num_sets: 'all', or M random sets per group.
+        credit: 'sum', 'mean' or 'last', as in `set_advantages`.
+        diversity: from kernels [..., M, n, n] to [..., M] in [0, 1]; `mean_pairwise_distance`, say.
+        rng: a generator or a seed for the random sets.
+
+    Returns:
+        [..., N], adding up to zero in every group where the credit is 'sum'.
+    """
+    values = unit_interval("returns", float_array("returns", returns))
+    sets = _sets_of_groups(values.shape, set_size, num_sets, rng)
+    scores = score_sets(sets, values, kernel=square_kernel("kernel", kernel), diversity=diversity)
+    return set_advantages(scores, sets, values.shape[-1], credit=credit)
+
+
+def mean_set_score(
+    returns: ArrayLike,
+    labels: Any = None,
+    *,
+    kernel: ArrayLike | None = None,
+    set_size: int,
+    num_sets: int | str = "all",
+    homogeneous_zero: bool = True,
+    rng: Seed = None,
+) -> Floats:
+    """f̄, the mean polychromic score of the sets of a group: what training should raise.
+
+    With returns of 1 it is the mean diversity of the sets.
+
+    Args:
+        returns: [..., N], in [0, 1].
+        labels: [..., N], or
+        kernel: [..., N, N], whose sets are scored by `vendi_diversity`.
+        set_size: n.
+        num_sets: for a kernel, 'all' or how many random sets to average over; labels are averaged over all sets
+            in closed form whatever it is.
+        homogeneous_zero: the paper's d = 0 rule, for labels.
+        rng: a generator or a seed for the random sets.
+
+    Returns:
+        [...], in [0, 1].
+    """
+    values = unit_interval("returns", float_array("returns", returns))
+    if (labels is None) == (kernel is None):
+        raise UserError("labels and kernel: give exactly one of them")
+    if kernel is None:
+        size = set_size_of(set_size, values.shape[-1])
+        codes = label_array(labels, values.shape)
+        return np.asarray(mean_score_of_sets_with(values, codes, size, homogeneous_zero).mean(axis=-1))
+    sets = _sets_of_groups(values.shape, set_size, num_sets, rng)
+    return np.asarray(score_sets(sets, values, kernel=kernel).mean(axis=-1))
+
+
+def _sets_of_groups(shape: tuple[int, ...], set_size: int, num_sets: int | str, rng: Seed) -> Ints:
+    if isinstance(num_sets, str):
+        one_of("num_sets", num_sets, ("all",))
+        return all_sets(shape[-1], set_size)
+    return random_sets(shape[-1], set_size, num_sets, groups=shape[:-1], rng=rng)
 
 
 def _rows_by_group_size(group_ids: Any, total: int, set_size: int) -> list[Ints]:

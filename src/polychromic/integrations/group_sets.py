@@ -1,0 +1,148 @@
+"""From the rewards and the likeness of groups of completions to advantages and figures to log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import comb
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from polychromic.core.checks import Floats, Seed, one_of, whole_number
+from polychromic.core.credit import CREDITS
+from polychromic.core.metrics import pass_at_k
+from polychromic.core.polychromic import mean_set_score, polychromic_advantages, polychromic_kernel_advantages
+from polychromic.core.sets import MOST_ENUMERATED_SETS
+from polychromic.errors import UserError
+from polychromic.integrations.answers import Likeness, distinct_labels
+
+# Sets over which the figures of a kernel are averaged; those of labels are exact.
+MOST_SETS_IN_FIGURES = 256
+
+
+@dataclass(frozen=True)
+class SetSettings:
+    """Which sets of completions are formed, and what a completion gets of their scores.
+
+    Attributes:
+        set_size: n, the completions of a set.
+        num_sets: 'all' C(N, n) sets of a group, in closed form, or M random ones.
+        credit: 'sum', the set policy gradient regrouped by completion, or 'mean', over the sets that hold a
+            completion. Over all sets they are the same.
+        homogeneous_zero: the paper's rule that a set of completions that are all alike has diversity 0, not 1/n.
+    """
+
+    set_size: int = 4
+    num_sets: int | str = "all"
+    credit: str = "sum"
+    homogeneous_zero: bool = True
+
+    def __post_init__(self) -> None:
+        whole_number("set_size", self.set_size, at_least=2, why="one completion alone has no diversity")
+        one_of("credit", self.credit, CREDITS)
+        if isinstance(self.num_sets, str):
+            one_of("num_sets", self.num_sets, ("all",))
+        else:
+            whole_number("num_sets", self.num_sets, at_least=2, why="a single set is its own baseline")
+        if self.credit == "last" or (self.credit == "mean" and self.num_sets != "all"):
+            raise UserError(
+                f"credit is {self.credit!r} with num_sets={self.num_sets!r}; such advantages do not add up to zero in "
+                "a group, so a trainer that subtracts the group's mean would change them: use credit='sum', or 'mean' "
+                "with num_sets='all'"
+            )
+
+    def check_group_size(self, name: str, group_size: int, *, trains: bool, by_kernel: bool) -> None:
+        """Refuse a group size with which these sets are impossible, or carry no signal."""
+        if group_size < self.set_size:
+            raise UserError(f"{name} is {group_size}; sets of {self.set_size} need groups of {self.set_size} or more")
+        if trains and group_size == self.set_size:
+            raise UserError(
+                f"{name} is {group_size}, the set_size: a group then has a single set, which is its own baseline, and "
+                f"every advantage is 0; use groups of more than {self.set_size}"
+            )
+        if by_kernel and self.num_sets == "all" and comb(group_size, self.set_size) > MOST_ENUMERATED_SETS:
+            raise UserError(
+                f"num_sets is 'all' with {name} {group_size} and set_size {self.set_size}: "
+                f"{comb(group_size, self.set_size):.3g} sets, and the Vendi score has no closed form; "
+                "give a number of sets, or a similarity_threshold"
+            )
+
+
+# The settings by name, as keyword arguments. 'paper' is the paper's N = 8, n = 4, M = 4; 'poly-epo' is the authors'
+# follow-up for language models (arXiv 2604.17654): all subsets, mean credit, no rule for sets that are all alike.
+PRESETS = MappingProxyType(
+    {
+        "paper": MappingProxyType({"set_size": 4, "num_sets": 4, "credit": "sum", "homogeneous_zero": True}),
+        "poly-epo": MappingProxyType({"set_size": 4, "num_sets": "all", "credit": "mean", "homogeneous_zero": False}),
+    }
+)
+
+
+def group_advantages(returns: Floats, likeness: Likeness, sets: SetSettings, rng: Seed) -> Floats:
+    """The polychromic advantages [G, N] of G groups of N completions with returns in [0, 1]."""
+    if returns.shape[-1] == sets.set_size:
+        # Groups of evaluation may be as small as a set; a single set is its own baseline.
+        return np.zeros_like(returns)
+    if likeness.kernel is not None:
+        return polychromic_kernel_advantages(
+            returns, likeness.kernel, set_size=sets.set_size, num_sets=sets.num_sets, credit=sets.credit, rng=rng
+        )
+    return polychromic_advantages(
+        returns,
+        likeness.labels,
+        set_size=sets.set_size,
+        num_sets=sets.num_sets,
+        credit=sets.credit,
+        homogeneous_zero=sets.homogeneous_zero,
+        rng=rng,
+    )
+
+
+def group_figures(returns: Floats, likeness: Likeness, sets: SetSettings, success: Any) -> dict[str, float]:
+    """What to log of G groups: means over groups.
+
+    Args:
+        returns: [G, N], in [0, 1].
+        likeness: of the same completions.
+        sets: their settings.
+        success: [G, N], which completions count as right for pass@n and the distinct right answers.
+
+    Returns:
+        `diversity` and `set_score`, means over all sets of n; `distinct_answers` and, where answers are labels,
+        `distinct_right_answers` in a group; `pass@n`.
+    """
+    group_size = returns.shape[-1]
+    right = np.asarray(success, bool)
+    # Two questions in one call: with returns of 1, the score of a set is its diversity.
+    both = np.stack([np.ones_like(returns), returns])
+    if likeness.labels is not None:
+        labels = np.broadcast_to(likeness.labels, both.shape)
+        scores = mean_set_score(both, labels, set_size=sets.set_size, homogeneous_zero=sets.homogeneous_zero)
+    else:
+        assert likeness.kernel is not None
+        few = comb(group_size, sets.set_size) <= MOST_SETS_IN_FIGURES
+        options: dict[str, Any] = {
+            "set_size": sets.set_size,
+            "num_sets": "all" if few else MOST_SETS_IN_FIGURES,
+            "rng": 0,
+        }
+        scores = np.stack([mean_set_score(values, kernel=likeness.kernel, **options) for values in both])
+    figures = {
+        "diversity": scores[0],
+        "set_score": scores[1],
+        "distinct_answers": likeness.distinct(),
+        f"pass@{sets.set_size}": _pass_table(group_size, sets.set_size)[right.sum(axis=-1)],
+    }
+    if likeness.labels is not None:
+        wrong = ~right
+        marked = np.where(wrong, -1, likeness.labels)
+        figures["distinct_right_answers"] = distinct_labels(marked) - wrong.any(axis=-1)
+    return {name: float(np.mean(values)) for name, values in figures.items()}
+
+
+@cache
+def _pass_table(group_size: int, k: int) -> Floats:
+    """pass@k of a group by its number of successes, 0 … group_size."""
+    return pass_at_k(group_size, np.arange(group_size + 1), k)

@@ -1,0 +1,126 @@
+"""The `polychromic` section of a verl configuration, and which of verl's own settings must go with it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from polychromic.core.checks import one_of, whole_number
+from polychromic.errors import UserError
+from polychromic.integrations.answers import Comparison, rewards_of
+from polychromic.integrations.group_sets import PRESETS, SetSettings
+
+# The name of the estimator, of the trainer and of the section.
+NAME = "polychromic"
+
+
+@dataclass(frozen=True)
+class VerlSettings:
+    """The section, read.
+
+    Attributes:
+        comparison: when two responses count as the same: `key`, `judge`, `equivalent` or `embed`, each written
+            `package.module:function`, and `similarity_threshold`.
+        sets: `set_size`, `num_sets`, `credit`, `homogeneous_zero`, or a `preset` of them.
+        reward_range: (lowest, highest) reward; rewards are mapped linearly from it to [0, 1].
+        success_threshold: the reward from which on a response counts as right in the logs; by default the highest.
+        incomplete_groups: what to do with a group that has lost so many responses that its sets carry no signal:
+            'error', or 'skip' to give it the advantage 0 and count it in the logs.
+        seed: of random sets.
+    """
+
+    comparison: Comparison
+    sets: SetSettings
+    reward_range: tuple[float, float]
+    success_threshold: float
+    incomplete_groups: str
+    seed: int
+
+
+def section_settings(section: Mapping[str, Any]) -> VerlSettings:
+    """Read the `polychromic` section of a configuration."""
+    ways = ("key", "judge", "equivalent", "embed")
+    set_names = tuple(field.name for field in fields(SetSettings))
+    others = ("similarity_threshold", "preset", "reward_range", "success_threshold", "incomplete_groups", "seed")
+    unknown = sorted(set(section) - {*ways, *set_names, *others})
+    if unknown:
+        raise UserError(f"{NAME}.{unknown[0]} is not a setting; choose from {', '.join((*ways, *set_names, *others))}")
+    functions = {way: _function(way, section[way]) for way in ways if section.get(way) is not None}
+    preset = section.get("preset")
+    if preset is not None:
+        one_of(f"{NAME}.preset", preset, tuple(PRESETS))
+    chosen: dict[str, Any] = dict(PRESETS[preset]) if preset is not None else {}
+    chosen |= {name: section[name] for name in set_names if section.get(name) is not None}
+    low, high = section.get("reward_range") or (0.0, 1.0)
+    rewards_of([], 0, (low, high), "")
+    threshold = section.get("success_threshold")
+    return VerlSettings(
+        comparison=Comparison(**functions, similarity_threshold=section.get("similarity_threshold")),
+        sets=SetSettings(**chosen),
+        reward_range=(float(low), float(high)),
+        success_threshold=float(high if threshold is None else threshold),
+        incomplete_groups=one_of(
+            f"{NAME}.incomplete_groups", section.get("incomplete_groups", "error"), ("error", "skip")
+        ),
+        seed=whole_number(f"{NAME}.seed", section.get("seed", 0), at_least=0),
+    )
+
+
+def settings_of(config: Any) -> VerlSettings:
+    """The section of a whole verl configuration, after a check that nothing in the rest changes the objective."""
+    required = {
+        ("algorithm", "adv_estimator"): NAME,
+        ("trainer", "use_v1"): True,
+        ("trainer", "v1", "trainer_mode"): NAME,
+    }
+    for path, value in required.items():
+        if _at(config, path) != value:
+            raise UserError(f"{'.'.join(path)} is {_at(config, path)!r}; polychromic training needs {value!r}")
+    if _at(config, ("algorithm", "use_kl_in_reward")):
+        raise UserError(
+            "algorithm.use_kl_in_reward is True; it takes the reward out of its range before sets are scored: use "
+            "actor_rollout_ref.actor.use_kl_loss=True instead"
+        )
+    if _at(config, ("algorithm", "filter_groups", "enable")):
+        raise UserError(
+            "algorithm.filter_groups.enable is True; it drops the groups whose responses are all right, which are "
+            "those in which diversity can be learnt: set it to False"
+        )
+    if _at(config, (NAME,)) is None:
+        raise UserError(f"there is no section {NAME}; add at least +{NAME}.key=package.module:function")
+    settings = section_settings(_plain(config[NAME]))
+    by_kernel = settings.comparison.embed is not None and settings.comparison.similarity_threshold is None
+    settings.sets.check_group_size(
+        "actor_rollout_ref.rollout.n",
+        int(_at(config, ("actor_rollout_ref", "rollout", "n"))),
+        trains=True,
+        by_kernel=by_kernel,
+    )
+    return settings
+
+
+def _at(config: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        config = config.get(name) if config is not None else None
+    return config
+
+
+def _plain(section: Any) -> dict[str, Any]:
+    """A section of OmegaConf (or any mapping) as a dictionary."""
+    if not isinstance(section, Mapping) and not hasattr(section, "items"):
+        raise UserError(f"{NAME} is {section!r}; it must be a section of settings")
+    return {str(name): list(value) if name == "reward_range" else value for name, value in section.items()}
+
+
+def _function(name: str, reference: Any) -> Any:
+    if callable(reference):
+        return reference
+    module_name, _, attribute = str(reference).partition(":")
+    if not module_name or not attribute:
+        raise UserError(f"{NAME}.{name} is {reference!r}; it must be package.module:function")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"{NAME}.{name} is {reference!r}, which cannot be loaded: {error}") from error

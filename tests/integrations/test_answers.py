@@ -1,0 +1,220 @@
+"""When completions count as the same, and what is made of groups of them; no trainer needed."""
+
+import numpy as np
+import pytest
+
+from polychromic import UserError, polychromic_advantages
+from polychromic.integrations.answers import Comparison, NoAnswer, rewards_of
+from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_figures
+
+TEXTS = ["a 1", "b 1", " ", "a 2", ""]
+
+
+def last_word(text):
+    return text.split()[-1]
+
+
+def test_key_never_sees_an_empty_completion():
+    items = Comparison(key=last_word).of_completions(TEXTS)
+    assert items == ["1", "1", NoAnswer.EMPTY, "2", NoAnswer.EMPTY]
+    np.testing.assert_array_equal(Comparison(key=last_word).likeness([items]).labels, [[0, 0, 1, 2, 1]])
+
+
+def test_none_is_a_label():
+    assert Comparison(key=lambda _: None).of_completions(["a", "b"]) == [None, None]
+    assert polychromic_advantages([1.0, 0, 1], [None, None, 1], set_size=2).sum() == pytest.approx(0)
+
+
+def test_any_hashable_is_a_label():
+    comparison = Comparison(key=lambda text: (text[0], frozenset(text)))
+    likeness = comparison.likeness([comparison.of_completions(["ab", "aab", "b"])])
+    np.testing.assert_array_equal(likeness.labels, [[0, 0, 1]])
+    np.testing.assert_array_equal(likeness.distinct(), [2])
+
+
+def test_judge_sees_a_group_once_without_its_empty_completions():
+    seen = []
+
+    def judge(prompt, completions):
+        seen.append((prompt, completions))
+        return [text[0] for text in completions]
+
+    labels = Comparison(judge=judge).labels_of_group("q", TEXTS)
+    assert labels == ["a", "b", NoAnswer.EMPTY, "a", NoAnswer.EMPTY]
+    assert seen == [("q", ["a 1", "b 1", "a 2"])]
+    assert Comparison(judge=judge).labels_of_group("q", ["", " "]) == [NoAnswer.EMPTY] * 2
+    assert len(seen) == 1
+
+
+def test_equivalence_asks_one_representative_of_each_class_once():
+    asked = []
+
+    def equivalent(_prompt, first, second):
+        asked.append((first, second))
+        return first[0] == second[0]
+
+    assert Comparison(equivalent=equivalent).labels_of_group("q", ["a1", "b1", "a1", "a2", "b2"]) == [0, 1, 0, 0, 1]
+    assert asked == [("a1", "b1"), ("a1", "a2"), ("a1", "b2"), ("b1", "b2")]
+
+
+def letters(texts):
+    return [[text.count("a"), text.count("b")] for text in texts]
+
+
+def test_embeddings_make_a_kernel_in_which_empty_completions_are_alike_and_apart():
+    comparison = Comparison(embed=letters)
+    kernel = comparison.likeness([comparison.of_completions(["a", "aa", "", "b", " "])]).kernel[0]
+    expected = np.zeros((5, 5))
+    expected[np.ix_([0, 1], [0, 1])] = expected[np.ix_([2, 4], [2, 4])] = expected[3, 3] = 1
+    np.testing.assert_allclose(kernel, expected, atol=1e-12)
+    assert comparison.likeness([comparison.of_completions(["", ""])]).kernel.tolist() == [[[1, 1], [1, 1]]]
+
+
+def test_a_threshold_turns_embeddings_into_labels():
+    comparison = Comparison(embed=letters, similarity_threshold=0.99)
+    likeness = comparison.likeness([comparison.of_completions(["a", "aa", "", "b", "ab"])])
+    assert likeness.kernel is None
+    np.testing.assert_array_equal(likeness.labels, [[0, 0, 2, 3, 4]])
+
+
+def test_effective_number_of_answers():
+    comparison = Comparison(embed=letters)
+    likeness = comparison.likeness([comparison.of_completions(["a", "b"]), comparison.of_completions(["a", "a"])])
+    np.testing.assert_allclose(likeness.distinct(), [2, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "none of key"),
+        ({"key": last_word, "embed": letters}, "key and embed"),
+        ({"key": "last"}, "key is 'last'"),
+        ({"key": last_word, "similarity_threshold": 0.9}, "similarity_threshold is 0.9 without embed"),
+    ],
+)
+def test_exactly_one_way_to_compare(arguments, message):
+    with pytest.raises(UserError, match=message):
+        Comparison(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"key": lambda text: text.split()[3]}, "key raised IndexError: .* on the completion 'a 1'"),
+        ({"key": lambda text: [text]}, "key returned list for the completion 'a 1'"),
+        ({"key": lambda _: float("nan")}, "what key returned for the completion 'a 1' holds NaN"),
+        ({"key": lambda _: object()}, "compared by identity"),
+        ({"embed": lambda _: np.zeros((3, 2))}, "a vector of zeros or with NaN for 'a 1'"),
+        ({"embed": lambda _: np.ones((2, 2))}, r"embed returned shape \(2, 2\)"),
+        ({"embed": lambda _: 1 / 0}, "embed raised ZeroDivisionError"),
+    ],
+)
+def test_mistakes_in_the_users_functions_are_named(arguments, message):
+    with pytest.raises(UserError, match=message):
+        Comparison(**arguments).of_completions(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"judge": lambda *_: ["x"]}, "judge returned 1 labels for 3 completions"),
+        ({"judge": lambda *_: 1 / 0}, "judge raised ZeroDivisionError"),
+        ({"judge": lambda *_: [[1], [2], [3]]}, "judge returned list"),
+        ({"equivalent": lambda *_: 1 / 0}, "equivalent raised ZeroDivisionError: .* on 'a 1' and 'b 1'"),
+    ],
+)
+def test_mistakes_in_functions_of_groups_are_named(arguments, message):
+    with pytest.raises(UserError, match=message):
+        Comparison(**arguments).labels_of_group("q", TEXTS)
+
+
+def test_rewards_are_checked_and_rescaled():
+    raw, returns = rewards_of([-1, 0, 3], 3, (-1, 3), "f")
+    np.testing.assert_allclose(raw, [-1, 0, 3])
+    np.testing.assert_allclose(returns, [0, 0.25, 1])
+
+
+@pytest.mark.parametrize(
+    ("values", "reward_range", "message"),
+    [
+        ([0, 2], (0, 1), r"f returned 2 for completion 1; .* \[0, 1\] .*reward_range"),
+        ([0, None], (0, 1), "None or NaN for completion 1"),
+        ([float("nan"), 0], (0, 1), "None or NaN for completion 0"),
+        ([0], (0, 1), "1 rewards for 2 completions"),
+        (0.5, (0, 1), "must return one number per completion"),
+        ([0, 0], (1, 1), "lowest < highest"),
+    ],
+)
+def test_bad_rewards_are_refused(values, reward_range, message):
+    with pytest.raises(UserError, match=message):
+        rewards_of(values, 2, reward_range, "f")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"set_size": 1}, "no diversity"),
+        ({"num_sets": "some"}, "num_sets is 'some'"),
+        ({"num_sets": 1}, "its own baseline"),
+        ({"credit": "mean", "num_sets": 4}, "do not add up to zero"),
+        ({"credit": "last", "num_sets": 4}, "do not add up to zero"),
+        ({"credit": "most"}, "choose one of"),
+    ],
+)
+def test_settings_that_a_trainer_would_change_are_refused(arguments, message):
+    with pytest.raises(UserError, match=message):
+        SetSettings(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("group_size", "trains", "by_kernel", "message"),
+    [
+        (3, True, False, "need groups of 4 or more"),
+        (4, True, False, "every advantage is 0"),
+        (3, False, False, "need groups of 4 or more"),
+        (100, True, True, "no closed form"),
+    ],
+)
+def test_group_sizes_without_a_signal_are_refused(group_size, trains, by_kernel, message):
+    with pytest.raises(UserError, match=message):
+        SetSettings().check_group_size("num_generations", group_size, trains=trains, by_kernel=by_kernel)
+
+
+def test_presets_are_settings():
+    assert SetSettings(**PRESETS["paper"]) == SetSettings(4, 4, "sum", True)
+    assert SetSettings(**PRESETS["poly-epo"]) == SetSettings(4, "all", "mean", False)
+    SetSettings(**PRESETS["paper"]).check_group_size("num_generations", 8, trains=True, by_kernel=True)
+
+
+def test_figures_of_a_group_by_hand():
+    # Group 1: two right answers (a, b), one wrong (c), one empty; group 2: all the same and right.
+    comparison = Comparison(key=str)
+    likeness = comparison.likeness([comparison.of_completions(["a", "b", "c", ""]), ["a"] * 4])
+    returns = np.array([[1.0, 1, 0, 0], [1, 1, 1, 1]])
+    figures = group_figures(returns, likeness, SetSettings(set_size=2), returns > 0)
+    assert figures == {
+        "diversity": pytest.approx((1 + 0) / 2),
+        "set_score": pytest.approx((0.5 + 0) / 2),
+        "distinct_answers": pytest.approx((4 + 1) / 2),
+        "distinct_right_answers": pytest.approx((2 + 1) / 2),
+        "pass@2": pytest.approx((1 - 1 / 6 + 1) / 2),
+    }
+
+
+def test_figures_of_a_kernel_and_of_large_groups():
+    comparison = Comparison(embed=letters)
+    likeness = comparison.likeness([comparison.of_completions(["a", "b"] * 8)])
+    figures = group_figures(np.ones((1, 16)), likeness, SetSettings(), np.ones((1, 16)))
+    assert "distinct_right_answers" not in figures
+    assert figures["distinct_answers"] == pytest.approx(2)
+    assert figures["diversity"] == figures["set_score"] > 0
+
+
+def test_advantages_of_groups_are_the_cores():
+    rng = np.random.default_rng(0)
+    returns, labels = rng.random((3, 8)), rng.integers(0, 4, (3, 8))
+    likeness = Comparison(key=str).likeness(labels.tolist())
+    for name, sets in PRESETS.items():
+        expected = polychromic_advantages(returns, labels, **sets, rng=7)
+        found = group_advantages(returns, likeness, SetSettings(**sets), 7)
+        np.testing.assert_allclose(found, expected, atol=1e-12, err_msg=name)

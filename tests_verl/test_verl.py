@@ -1,0 +1,358 @@
+"""The plug-in inside verl: its registries, its own advantage functions, its TransferQueue and its trainer class."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl import DataProto
+from verl.trainer.ppo import core_algos
+from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
+from verl.trainer.ppo.ray_trainer import compute_advantage
+from verl.trainer.ppo.v1 import get_trainer_cls
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+from polychromic import UserError, polychromic_advantages
+from polychromic.cli import main as polychromic_command
+from polychromic.integrations.verl import PolychromicPPOTrainer, Responses, responses_for_estimator
+from polychromic.integrations.verl_check import composed
+from polychromic.integrations.verl_settings import section_settings, settings_of
+
+ROOT = Path(__file__).parent.parent
+CONFIG = ROOT / "examples" / "verl" / "polychromic.yaml"
+CLOSE = {"rtol": 0, "atol": 1e-6}
+
+
+def first_letter(text):
+    return text[0]
+
+
+def make_batch(groups=3, size=8, seed=0, tokens=5):
+    """Shuffled rows: rewards at the last token, texts, group ids, session keys."""
+    rng = np.random.default_rng(seed)
+    count = groups * size
+    lengths = rng.integers(1, tokens + 1, count)
+    mask = torch.tensor(np.arange(tokens)[None, :] < lengths[:, None], dtype=torch.float32)
+    rewards = rng.random(count)
+    scores = torch.zeros(count, tokens)
+    scores[torch.arange(count), torch.tensor(lengths) - 1] = torch.tensor(rewards, dtype=torch.float32)
+    order = rng.permutation(count)
+    uids = np.array([f"uid{i // size}" for i in range(count)], dtype=object)[order]
+    keys = [f"{uid}_{i % size}_0" for uid, i in zip(uids, order, strict=True)]
+    texts = ["".join(rng.choice(list("abc"), 3)) for _ in range(count)]
+    return SimpleNamespace(mask=mask, scores=scores, uids=uids, keys=keys, texts=texts, rewards=rewards)
+
+
+def responses_of(batch, section=None, **changes):
+    fields = {
+        "texts": batch.texts,
+        "prompts": [None] * len(batch.texts),
+        "sessions": [key.rsplit("_", 1)[0] for key in batch.keys],
+        "places": [0] * len(batch.texts),
+        "padding": [False] * len(batch.texts),
+        "settings": section_settings({"key": first_letter, **(section or {})}),
+        "step": 5,
+        "figures": {},
+    }
+    return Responses(**{**fields, **changes})
+
+
+def data_of(batch):
+    tensors = {"token_level_rewards": batch.scores, "response_mask": batch.mask}
+    return DataProto.from_dict(tensors=tensors, non_tensors={"uid": batch.uids})
+
+
+def expected_of(batch, **settings):
+    labels = [first_letter(text) for text in batch.texts]
+    return polychromic_advantages(batch.rewards, labels, group_ids=batch.uids, **{"set_size": 4, **settings})
+
+
+@pytest.mark.parametrize("function", ["compute_advantage", "compute_advantage_for_multi_trajectories"])
+@pytest.mark.parametrize("section", [{}, {"set_size": 3}, {"preset": "poly-epo"}])
+def test_verls_own_functions_end_up_with_our_advantages(function, section):
+    batch = make_batch()
+    responses = responses_of(batch, section)
+    with responses_for_estimator(responses):
+        if function == "compute_advantage":
+            data = compute_advantage(data_of(batch), adv_estimator="polychromic", config=None)
+        else:
+            data = compute_advantage_for_multi_trajectories(
+                data_of(batch), batch_keys=batch.keys, adv_estimator="polychromic", config=None
+            )
+    settings = {"set_size": 3} if section == {"set_size": 3} else {"homogeneous_zero": not section}
+    expected = expected_of(batch, **settings)
+    assert np.abs(expected).max() > 1e-2
+    np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * batch.mask.numpy(), **CLOSE)
+    np.testing.assert_array_equal(data.batch["advantages"], data.batch["returns"])
+    assert responses.figures["polychromic/raw_reward"] == pytest.approx(batch.rewards.mean(), abs=1e-6)
+    assert responses.figures["polychromic/incomplete_groups"] == 0
+
+
+def test_stock_grpo_leaves_our_advantages_as_they_are():
+    batch = make_batch()
+    expected = expected_of(batch)
+    scores = torch.zeros_like(batch.scores)
+    scores[:, 0] = torch.tensor(expected, dtype=torch.float32)
+    found, _ = core_algos.compute_grpo_outcome_advantage(scores, batch.mask, batch.uids, norm_adv_by_std_in_grpo=False)
+    np.testing.assert_allclose(found, expected[:, None] * batch.mask.numpy(), **CLOSE)
+
+
+def test_random_sets_are_those_of_the_step():
+    batch = make_batch(groups=1)
+    found = []
+    for step in (5, 5, 6):
+        with responses_for_estimator(responses_of(batch, {"preset": "paper"}, step=step)):
+            found.append(compute_advantage(data_of(batch), adv_estimator="polychromic").batch["advantages"])
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+    expected = expected_of(batch, num_sets=4, rng=np.random.default_rng([0, 5]))
+    np.testing.assert_allclose(found[0], expected[:, None] * batch.mask.numpy(), **CLOSE)
+
+
+def test_judges_see_prompts_and_whole_groups():
+    batch = make_batch()
+    seen = []
+
+    def judge(prompt, texts):
+        seen.append((prompt, len(texts)))
+        return [first_letter(text) for text in texts]
+
+    responses = responses_of(batch, {"key": None, "judge": judge}, prompts=[f"of {uid}" for uid in batch.uids])
+    with responses_for_estimator(responses):
+        data = compute_advantage(data_of(batch), adv_estimator="polychromic")
+    assert sorted(seen) == [("of uid0", 8), ("of uid1", 8), ("of uid2", 8)]
+    np.testing.assert_allclose(data.batch["advantages"], expected_of(batch)[:, None] * batch.mask.numpy(), **CLOSE)
+
+
+def without_rows(batch, rows):
+    keep = [row for row in range(len(batch.texts)) if row not in rows]
+    return SimpleNamespace(
+        mask=batch.mask[keep],
+        scores=batch.scores[keep],
+        uids=batch.uids[keep],
+        rewards=batch.rewards[keep],
+        keys=[batch.keys[row] for row in keep],
+        texts=[batch.texts[row] for row in keep],
+    )
+
+
+def test_groups_may_lose_responses_down_to_the_set_size():
+    batch = make_batch()
+    fewer = without_rows(batch, np.flatnonzero(batch.uids == "uid1")[:3])
+    with responses_for_estimator(responses_of(fewer)):
+        data = compute_advantage(data_of(fewer), adv_estimator="polychromic")
+    np.testing.assert_allclose(data.batch["advantages"], expected_of(fewer)[:, None] * fewer.mask.numpy(), **CLOSE)
+
+
+def test_incomplete_groups_are_an_error_or_skipped():
+    batch = make_batch()
+    fewer = without_rows(batch, np.flatnonzero(batch.uids == "uid1")[:4])
+    with responses_for_estimator(responses_of(fewer)), pytest.raises(UserError, match="group uid1 has 4 responses"):
+        compute_advantage(data_of(fewer), adv_estimator="polychromic")
+    responses = responses_of(fewer, {"incomplete_groups": "skip"})
+    with responses_for_estimator(responses):
+        data = compute_advantage(data_of(fewer), adv_estimator="polychromic")
+    whole = without_rows(batch, np.flatnonzero(batch.uids == "uid1"))
+    expected = np.zeros(len(fewer.texts))
+    expected[fewer.uids != "uid1"] = expected_of(whole)
+    np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * fewer.mask.numpy(), **CLOSE)
+    assert responses.figures["polychromic/incomplete_groups"] == 1
+
+
+def test_rewards_out_of_range_and_their_rescaling():
+    batch = make_batch()
+    batch.scores *= 4
+    with responses_for_estimator(responses_of(batch)), pytest.raises(UserError, match="reward_range"):
+        compute_advantage(data_of(batch), adv_estimator="polychromic")
+    with responses_for_estimator(responses_of(batch, {"reward_range": [0, 4]})):
+        data = compute_advantage(data_of(batch), adv_estimator="polychromic")
+    np.testing.assert_allclose(data.batch["advantages"], expected_of(batch)[:, None] * batch.mask.numpy(), **CLOSE)
+
+
+def test_other_trainers_cannot_use_the_estimator():
+    with pytest.raises(UserError, match="trainer_mode=polychromic"):
+        compute_advantage(data_of(make_batch()), adv_estimator="polychromic")
+
+
+# The trainer
+
+
+class Letters:
+    """A tokenizer of letters: 1 is the end, 2 and on are a, b, …"""
+
+    eos_token_id, pad_token_id = 1, 0
+
+    def decode(self, ids, skip_special_tokens):
+        assert skip_special_tokens
+        return "".join(chr(95 + token) for token in ids if token > 1)
+
+
+def jagged(rows):
+    return torch.nested.as_nested_tensor([torch.as_tensor(row) for row in rows], layout=torch.jagged)
+
+
+def trainer_for(section=(), **changes):
+    overrides = [f"polychromic.{name}={value}" for name, value in changes.items()]
+    config = composed(("polychromic.key=polychromic.integrations.answers:last_number", *section, *overrides), CONFIG)
+    trainer = PolychromicPPOTrainer(config)
+    trainer.tokenizer, trainer.global_steps = Letters(), 5
+    return trainer
+
+
+def test_the_trainer_is_synchronous():
+    trainer = trainer_for()
+    assert get_trainer_cls("polychromic") is PolychromicPPOTrainer
+    assert trainer.config.trainer.v1.trainer_mode == "polychromic"
+    assert trainer.trainer_mode == "sync"
+    assert type(trainer.replay_buffer) is ReplayBuffer
+    assert not trainer.use_critic
+
+
+def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
+    """Groups of 8, shuffled; some sessions with two outputs; a tool's tokens masked; a batch that verl has padded."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for group in range(3):
+        for session in range(8):
+            outputs = 2 if session % 3 == 0 else 1
+            for place in range(outputs):
+                text = rng.integers(2, 5, 3)
+                mask = np.array([1, 1, 1, 0, 1])
+                responses = np.array([*text, 9, 1])
+                reward = float(np.float32(rng.random()))
+                rows.append((f"uid-{group}", session, place, responses, mask, reward))
+    order = rng.permutation(len(rows))
+    rows = [rows[i] for i in order]
+    keys = [f"{uid}_{session}_{place}" for uid, session, place, *_ in rows]
+    fields = TensorDict(
+        {
+            "responses": jagged([row[3] for row in rows]),
+            "response_mask": jagged([row[4] for row in rows]),
+            "rm_scores": jagged([np.array([0, 0, 0, 0, row[5]], np.float32) for row in rows]),
+            "prompts": jagged([np.array([2, 3]) for _ in rows]),
+            "rollout_log_probs": jagged([np.zeros(5, np.float32) for _ in rows]),
+            "old_log_probs": jagged([np.zeros(5, np.float32) for _ in rows]),
+        },
+        batch_size=len(rows),
+    )
+    fields["uid"] = [row[0] for row in rows]
+    tags = [{"seq_len": 7, "prompt_len": 2, "response_len": 5} for _ in rows]
+    transfer_queue.kv_batch_put(keys=keys, partition_id="train", fields=fields, tags=tags)
+    batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
+    batch = upsample_batch_to_divisible_size(batch, 7, eos_token_id=1)
+    assert len(batch) % 7 == 0
+    assert len(batch) > len(rows)
+
+    trainer = trainer_for(preset="poly-epo")
+    letters = section_settings({"key": first_letter, "preset": "poly-epo"})
+    monkeypatch.setattr(trainer, "polychromic", letters)
+    metrics = {}
+    trainer._compute_advantage(batch, metrics)
+    stored = transfer_queue.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["advantages", "returns"])
+    found = [values.numpy() for values in stored["advantages"].unbind()]
+
+    final = {}
+    for uid, session, place, responses, _, reward in rows:
+        if (uid, session) not in final or place > final[uid, session][0]:
+            final[uid, session] = (place, responses[0], reward)
+    sessions = list(final)
+    advantages = polychromic_advantages(
+        [final[key][2] for key in sessions],
+        [int(final[key][1]) for key in sessions],
+        group_ids=[uid for uid, _ in sessions],
+        set_size=4,
+        homogeneous_zero=False,
+    )
+    expected = dict(zip(sessions, advantages, strict=True))
+    assert max(map(abs, expected.values())) > 1e-2
+    for row, (uid, session, *_rest) in enumerate(rows):
+        np.testing.assert_allclose(found[row], expected[uid, session] * np.array([1, 1, 1, 0, 1]), **CLOSE)
+    for padding in found[len(rows) :]:
+        np.testing.assert_array_equal(padding, 0)
+    assert metrics["polychromic/raw_reward"] == pytest.approx(np.mean([final[key][2] for key in sessions]), abs=1e-6)
+    transfer_queue.kv_clear(keys=batch.keys, partition_id="train")
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["algorithm.adv_estimator=grpo"], "algorithm.adv_estimator is 'grpo'"),
+        (["trainer.v1.trainer_mode=sync"], "trainer.v1.trainer_mode is 'sync'"),
+        (["trainer.use_v1=false"], "trainer.use_v1 is False"),
+        (["algorithm.use_kl_in_reward=true"], "use_kl_loss=True instead"),
+        (["algorithm.filter_groups.enable=true"], "filter_groups.enable is True"),
+        (["actor_rollout_ref.rollout.n=4"], "actor_rollout_ref.rollout.n is 4, the set_size"),
+        (["polychromic.key=null"], "none of key"),
+        (["polychromic.key=nothing"], "package.module:function"),
+        (["polychromic.key=no_such_module:f"], "cannot be loaded"),
+        (["+polychromic.sets=4"], "polychromic.sets is not a setting"),
+        (["polychromic.preset=papers"], "choose one of 'paper', 'poly-epo'"),
+        (["+polychromic.num_sets=4"], "do not add up to zero"),
+        (["polychromic.incomplete_groups=ignore"], "choose one of 'error', 'skip'"),
+        (["~polychromic"], "there is no section polychromic"),
+    ],
+)
+def test_configurations_that_would_not_do_what_they_say(overrides, message):
+    with pytest.raises(UserError, match=message):
+        settings_of(composed(tuple(overrides), CONFIG))
+
+
+def test_everything_can_be_said_in_the_configuration():
+    config = composed(("+polychromic.set_size=3", "+polychromic.reward_range=[-1,1]", "+polychromic.seed=7"), CONFIG)
+    settings = settings_of(config)
+    assert (settings.sets.set_size, settings.reward_range, settings.seed) == (3, (-1.0, 1.0), 7)
+    assert settings.success_threshold == 1.0
+    assert isinstance(OmegaConf.to_container(config), dict)
+
+
+# The command
+
+
+def test_verl_alone_loads_the_plugin():
+    program = (
+        "import verl\n"
+        "from verl.trainer.ppo.core_algos import get_adv_estimator_fn\n"
+        "from verl.trainer.ppo.v1 import get_trainer_cls\n"
+        "print(get_adv_estimator_fn('polychromic').__module__, get_trainer_cls('polychromic').__module__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.split() == ["polychromic.integrations.verl"] * 2
+
+
+def test_check_of_a_configuration(capsys):
+    assert polychromic_command(["verl-check", "--config", str(CONFIG)]) == 0
+    output = capsys.readouterr().out
+    assert "verl 0.9.1" in output
+    assert "algorithm.adv_estimator=polychromic  registered" in output
+    assert "trainer.v1.trainer_mode=polychromic  registered" in output
+    assert "polychromic.key  polychromic.integrations.answers:last_number" in output
+    assert "polychromic.credit  mean" in output
+
+
+def test_check_of_overrides(capsys):
+    overrides = ["algorithm.adv_estimator=polychromic", "trainer.v1.trainer_mode=polychromic"]
+    key = "+polychromic.key=polychromic.integrations.answers:last_number"
+    assert polychromic_command(["verl-check", *overrides, key, "actor_rollout_ref.rollout.n=8"]) == 0
+    assert "polychromic.num_sets  all" in capsys.readouterr().out
+    assert polychromic_command(["verl-check", *overrides, "actor_rollout_ref.rollout.n=8"]) == 2
+    assert "there is no section polychromic" in capsys.readouterr().err
+    assert polychromic_command(["verl-check", "no.such.setting=1"]) == 2
+    assert "cannot be put together" in capsys.readouterr().err
+    assert polychromic_command(["verl-check", "--config", "nowhere.yaml"]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_check_says_why_the_plugin_is_not_loaded(capsys, monkeypatch):
+    monkeypatch.setenv("VERL_USE_EXTERNAL_PLUGINS", "none")
+    assert polychromic_command(["verl-check"]) == 2
+    assert "VERL_USE_EXTERNAL_PLUGINS is 'none'" in capsys.readouterr().err
