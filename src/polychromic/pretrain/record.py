@@ -1,0 +1,157 @@
+"""Recording demonstrations: seeds in chunks over processes, every finished chunk on disk, the same file every time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal
+
+from polychromic.envs.grid.load import load_level
+from polychromic.envs.grid.tasks import level_id
+from polychromic.errors import UserError
+from polychromic.pretrain.demonstrations import (
+    Demonstrations,
+    concatenate,
+    load_demonstrations,
+    replay,
+    save_demonstrations,
+    take,
+)
+from polychromic.pretrain.experts import expert_for
+
+CHUNK = 20  # level seeds per unit of work; part of what makes a recording repeatable
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What to record. The same recording gives the same episodes on any number of processes."""
+
+    task: str
+    """`fourrooms`, `goto`, `pickup`, `synthseq`, `bosslevel`, or the Gymnasium id of a BabyAI level."""
+    episodes: int = 1000
+    """How many episodes; levels the expert does not solve within the horizon are left out and counted."""
+    first_seed: int = 0
+    """The first level seed; the next ones follow."""
+    horizon: int = 100
+    """The most steps of an episode."""
+    observation: Literal["partial", "full"] = "partial"
+    """The agent's 7 × 7 view or the whole grid; `polychromic pretrain` can replay either as the other."""
+
+
+def record_demonstrations(
+    recording: Recording, out: Path, workers: int = 2, progress: Any = None
+) -> Demonstrations:
+    """Record, or go on with a recording that was interrupted; `progress(episodes)` is called as they come in."""
+    for name, value, least in (
+        ("episodes", recording.episodes, 1),
+        ("first_seed", recording.first_seed, 0),
+        ("horizon", recording.horizon, 1),
+        ("workers", workers, 1),
+    ):
+        if value < least:
+            raise UserError(f"{name}: expected {least} or more, got {value}")
+    recording = replace(recording, task=level_id(recording.task))
+    expert_name, _ = expert_for(recording.task)
+    made = {
+        "expert": expert_name,
+        "horizon": recording.horizon,
+        "first_seed": recording.first_seed,
+        "minigrid": version("minigrid"),
+        "polychromic": version("polychromic"),
+    }
+    folder = out.with_name(out.name + ".parts")
+    _claim(folder, recording, made)
+    parts: list[Demonstrations] = []
+    solved = tried = 0
+    for count, part in _chunks(recording, folder, made, workers):
+        tried += count
+        if part is not None:
+            missing = recording.episodes - solved
+            if len(part) > missing:
+                # The levels behind the last episode that is needed do not count as tried.
+                last = int(part.seeds[missing - 1])
+                tried -= count - (last - (recording.first_seed + tried - count) + 1)
+                part = take(part, range(missing))
+            parts.append(part)
+            solved += len(part)
+        if progress is not None:
+            progress(solved)
+        if solved == recording.episodes:
+            break
+    demos = replace(concatenate(parts), made={**made, "levels_tried": tried, "levels_unsolved": tried - solved})
+    save_demonstrations(out, demos)
+    shutil.rmtree(folder)
+    return demos
+
+
+def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
+    """A folder of finished chunks belongs to one kind of recording (the number of episodes may grow)."""
+    settings = {"task": recording.task, "observation": recording.observation, "chunk": CHUNK, **made}
+    note = folder / "recording.json"
+    if note.exists():
+        found = json.loads(note.read_text())
+        for name in settings:
+            if found.get(name) != settings[name]:
+                raise UserError(
+                    f"{note}: an unfinished recording has {name} = {found.get(name)!r}, this one has "
+                    f"{settings[name]!r}; finish that one, remove the folder, or choose another --out"
+                )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    note.write_text(json.dumps(settings, indent=1) + "\n")
+
+
+def _chunks(
+    recording: Recording, folder: Path, made: dict[str, Any], workers: int
+) -> Iterator[tuple[int, Demonstrations | None]]:
+    """The chunks in the order of their seeds, a few of them ahead of the one that is asked for."""
+    # Not fork: the parent may have started JAX's threads.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        ahead: list[tuple[int, Future[None] | None]] = []
+        following = 0
+        try:
+            while True:
+                while len(ahead) < 2 * workers:
+                    path = _chunk_path(folder, following)
+                    done = path.exists() or path.with_suffix(".none").exists()
+                    task = None if done else pool.submit(_record_chunk, recording, path, following, made)
+                    ahead.append((following, task))
+                    following += 1
+                number, task = ahead.pop(0)
+                if task is not None:
+                    task.result()
+                path = _chunk_path(folder, number)
+                yield CHUNK, load_demonstrations(path) if path.exists() else None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _chunk_path(folder: Path, number: int) -> Path:
+    return folder / f"chunk-{number:06d}.npz"
+
+
+def _record_chunk(recording: Recording, path: Path, number: int, made: dict[str, Any]) -> None:
+    """One chunk of seeds, in a process of its own; a chunk without a single solved level leaves an empty note."""
+    from polychromic.pretrain.levels import reset_level
+
+    _, expert = expert_for(recording.task)
+    first = recording.first_seed + number * CHUNK
+    seeds, actions = [], []
+    for seed in range(first, first + CHUNK):
+        env = reset_level(recording.task, seed)
+        # The level is read before it is played, so that the replay need not generate it again.
+        found = expert(env, recording.horizon)
+        if found is not None:
+            seeds.append(seed)
+            actions.append(found)
+    if seeds:
+        save_demonstrations(path, replay(recording.task, seeds, actions, recording.observation, made))
+    else:
+        path.with_suffix(".none").touch()
+    load_level.cache_clear()
