@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.envs.grid.codes import NUM_CODES
-from polychromic.envs.grid.kernels import NUM_ACTIONS
+from polychromic.envs.grid.step import NUM_ACTIONS
 from polychromic.envs.grid.world import GridWorld, make
 from polychromic.errors import UserError
 

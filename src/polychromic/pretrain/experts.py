@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polychromic.envs.grid import codes, kernels
+from polychromic.envs.grid import codes
+from polychromic.envs.grid.step import FORWARD, LEFT, RIGHT
 from polychromic.errors import UserError
 
 Expert = Callable[[Any, int], list[int] | None]
@@ -72,9 +73,9 @@ def shortest_path(
                 actions.append(action)
             return actions[::-1]
         ahead = x + moves[direction][0], y + moves[direction][1]
-        options = [(kernels.LEFT, (x, y, (direction - 1) % 4)), (kernels.RIGHT, (x, y, (direction + 1) % 4))]
+        options = [(LEFT, (x, y, (direction - 1) % 4)), (RIGHT, (x, y, (direction + 1) % 4))]
         if not walls[ahead]:
-            options.insert(0, (kernels.FORWARD, (*ahead, direction)))
+            options.insert(0, (FORWARD, (*ahead, direction)))
         for action, there in options:
             if there not in came:
                 came[there] = here, action

@@ -12,14 +12,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
-from polychromic.envs.grid.load import load_level
+from polychromic.envs.grid.levels import stack_levels
+from polychromic.envs.grid.load import make_minigrid, quiet, read_level
 from polychromic.envs.grid.tasks import level_id
+from polychromic.envs.grid.world import GridWorld
 from polychromic.errors import UserError
 from polychromic.pretrain.demonstrations import (
     Demonstrations,
     concatenate,
     load_demonstrations,
-    replay,
+    record,
     save_demonstrations,
     take,
 )
@@ -138,20 +140,22 @@ def _chunk_path(folder: Path, number: int) -> Path:
 
 def _record_chunk(recording: Recording, path: Path, number: int, made: dict[str, Any]) -> None:
     """One chunk of seeds, in a process of its own; a chunk without a single solved level leaves an empty note."""
-    from polychromic.pretrain.levels import reset_level
-
     _, expert = expert_for(recording.task)
+    env = make_minigrid(recording.task)
     first = recording.first_seed + number * CHUNK
-    seeds, actions = [], []
+    seeds, levels, actions = [], [], []
     for seed in range(first, first + CHUNK):
-        env = reset_level(recording.task, seed)
-        # The level is read before it is played, so that the replay need not generate it again.
-        found = expert(env, recording.horizon)
+        with quiet():
+            env.reset(seed=seed)
+            level = read_level(recording.task, env)
+            found = expert(env, recording.horizon)
         if found is not None:
             seeds.append(seed)
+            levels.append(level)
             actions.append(found)
-    if seeds:
-        save_demonstrations(path, replay(recording.task, seeds, actions, recording.observation, made))
-    else:
+    if not seeds:
         path.with_suffix(".none").touch()
-    load_level.cache_clear()
+        return
+    stacked = stack_levels(levels, [recording.horizon] * len(levels))
+    world = GridWorld(recording.task, seeds, stacked, penalty=0.0, observation=recording.observation)
+    save_demonstrations(path, record(world, actions, made))
