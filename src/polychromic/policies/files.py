@@ -82,7 +82,7 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
     else:
         _compare_architectures(path, recorded, json.loads(json.dumps(dict(policy.architecture))))
     expected = jax.eval_shape(policy.init, jax.random.key(0))
-    params = _fill(path, expected, tensors)
+    params = fill_tree(path, expected, tensors)
     info = PolicyInfo(
         task=header["task"],
         observation=header["observation"],
@@ -207,7 +207,7 @@ def named_arrays(params: Params) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(leaf) for path, leaf in leaves}
 
 
-def _fill(path: Path, expected: Params, tensors: Mapping[str, Any]) -> Params:
+def fill_tree(path: Path, expected: Params, tensors: Mapping[str, Any]) -> Params:
     """The arrays of a file in the shape of the expected pytree; every difference is refused by name."""
     leaves, treedef = jax.tree_util.tree_flatten_with_path(expected)
     names = [jax.tree_util.keystr(where, simple=True, separator="/") for where, _ in leaves]
