@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -13,12 +12,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from polychromic.errors import UserError
 from polychromic.policies.networks import NETWORKS, build_policy
 from polychromic.policies.protocol import Params, Policy
+from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, write_tensors
 
 FORMAT = "polychromic-policy-1"
 
@@ -31,6 +29,7 @@ class PolicyInfo:
     observation: str = ""  # "partial" or "full"
     vocabulary: tuple[str, ...] = ()  # word of each token id
     words_seen: tuple[str, ...] = ()  # the words that occurred in its training missions
+    configurations: tuple[int, ...] = ()  # level seeds to fine-tune and score it on
     made: Mapping[str, Any] = field(default_factory=dict)  # command, demonstrations, seed, versions, scores
     source: str = "<memory>"  # the file it came from, for messages
 
@@ -54,6 +53,7 @@ def save_policy(path: str | os.PathLike[str], policy: Policy, params: Params, in
         "observation": info.observation,
         "vocabulary": list(info.vocabulary),
         "words_seen": list(info.words_seen),
+        "configurations": list(info.configurations),
         "made": dict(info.made),
     }
     metadata = {"format": FORMAT, "header": json.dumps(header, ensure_ascii=False)}
@@ -67,7 +67,7 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
     """
     path = policy_path(name)
     tensors, metadata = read_tensors(path, FORMAT)
-    header = parse_header(path, metadata["header"])
+    header = _parse_header(path, metadata["header"])
     recorded = header["architecture"]
     if policy is None:
         if recorded.get("network") not in NETWORKS:
@@ -88,6 +88,7 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
         observation=header["observation"],
         vocabulary=tuple(header["vocabulary"]),
         words_seen=tuple(header["words_seen"]),
+        configurations=tuple(header["configurations"]),
         made=header["made"],
         source=str(path),
     )
@@ -138,7 +139,9 @@ def available_policies() -> list[str]:
     folder = resources.files("polychromic.policies") / "base"
     if not folder.is_dir():
         return []
-    return sorted(file.name.removesuffix(".safetensors") for file in folder.iterdir() if file.name.endswith(".safetensors"))
+    return sorted(
+        file.name.removesuffix(".safetensors") for file in folder.iterdir() if file.name.endswith(".safetensors")
+    )
 
 
 def policy_path(name: str | os.PathLike[str]) -> Path:
@@ -151,79 +154,27 @@ def policy_path(name: str | os.PathLike[str]) -> Path:
     return path
 
 
-# ---------------------------------------------------------------------- files of named arrays
-
-
-def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
-    """A safetensors file beside the target, then renamed over it: a reader never sees half of it."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
+def _parse_header(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
     try:
-        arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-        save_file(arrays, partial, metadata=dict(metadata))
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(partial, 0o666 & ~mask)
-        os.replace(partial, target)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
-
-
-def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arrays and the metadata of a file of the given format; anything else is refused by name."""
-    try:
-        with safe_open(str(path), framework="numpy") as file:
-            metadata = file.metadata() or {}
-            found = metadata.get("format")
-            if found != expected_format or "header" not in metadata:
-                raise UserError(f"{path}: format is {found!r}, expected '{expected_format}'")
-            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file") from error
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: not a whole safetensors file ({error})") from error
-
-
-def parse_header(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
-    try:
-        header = json.loads(text)
+        header: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"{path}: header is not JSON ({error})") from error
-    kinds = {"architecture": dict, "task": str, "observation": str, "vocabulary": list, "words_seen": list, "made": dict}
+    texts, lists, maps = (
+        ("task", "observation"),
+        ("vocabulary", "words_seen", "configurations"),
+        ("architecture", "made"),
+    )
+    kinds = {**dict.fromkeys(texts, str), **dict.fromkeys(lists, list), **dict.fromkeys(maps, dict)}
     for name, kind in kinds.items():
         if not isinstance(header.get(name), kind):
             raise UserError(f"{path}: header: '{name}' is {header.get(name)!r}, expected a {kind.__name__}")
     return header
 
 
-def named_arrays(params: Params) -> dict[str, Any]:
-    """The leaves of a pytree under names such as "actor/conv/0/kernel"."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(params)
-    return {jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(leaf) for path, leaf in leaves}
-
-
-def fill_tree(path: Path, expected: Params, tensors: Mapping[str, Any]) -> Params:
-    """The arrays of a file in the shape of the expected pytree; every difference is refused by name."""
-    leaves, treedef = jax.tree_util.tree_flatten_with_path(expected)
-    names = [jax.tree_util.keystr(where, simple=True, separator="/") for where, _ in leaves]
-    missing, extra = sorted(set(names) - set(tensors)), sorted(set(tensors) - set(names))
-    if missing or extra:
-        raise UserError(f"{path}: the network has other parameters: missing {missing or 'none'}, unknown {extra or 'none'}")
-    for name, (_, leaf) in zip(names, leaves, strict=True):
-        found = tensors[name]
-        if found.shape != leaf.shape or found.dtype != leaf.dtype:
-            raise UserError(f"{path}: '{name}' is {found.dtype} {found.shape}, expected {leaf.dtype} {leaf.shape}")
-    return jax.tree_util.tree_unflatten(treedef, [tensors[name] for name in names])
-
-
 def _compare_architectures(path: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     for name in sorted({*recorded, *given}):
         if recorded.get(name) != given.get(name):
             raise UserError(
-                f"{path}: architecture: '{name}' is {recorded.get(name)!r} in the file, {given.get(name)!r} in your policy"
+                f"{path}: architecture: '{name}' is {recorded.get(name)!r} in the file, "
+                f"{given.get(name)!r} in your policy"
             )

@@ -139,7 +139,8 @@ def row_hashes(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     np.concatenate(parts, axis=1, out=packed[:, :width])
     mixed = packed.view(np.uint64) * _multipliers(words)
     # The high bits of a product depend on all bits of the factors; fold them down before the sum.
-    return (mixed ^ (mixed >> np.uint64(32))).dot(_multipliers(words)[::-1])
+    hashes: NDArray[np.uint64] = (mixed ^ (mixed >> np.uint64(32))).dot(_multipliers(words)[::-1])
+    return hashes
 
 
 def pad_rows(rows: NDArray[Any], size: int) -> NDArray[Any]:

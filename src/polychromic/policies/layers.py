@@ -17,7 +17,9 @@ def init_dense(key: Array, inputs: int, outputs: int, scale: float = 2.0**0.5) -
 
 
 def dense(weights: Weights, x: Array) -> Array:
-    return x @ weights["kernel"] + weights["bias"]
+    """x W + b."""
+    outputs: Array = x @ weights["kernel"] + weights["bias"]
+    return outputs
 
 
 def conv2x2(weights: Weights, x: Array) -> Array:
@@ -54,7 +56,7 @@ def init_gru(key: Array, inputs: int, units: int) -> Weights:
 
 def gru_inputs(weights: Weights, x: Array) -> Array:
     """The part of a GRU step that does not depend on the state, for all time steps at once: [..., 3 units]."""
-    return x @ weights["kernel"] + weights["bias"]
+    return dense(weights, x)
 
 
 def gru_step(weights: Weights, projected: Array, state: Array) -> Array:

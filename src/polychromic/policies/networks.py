@@ -7,7 +7,7 @@ the same shape with no weight in common, so that each can have its own learning 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -35,7 +35,7 @@ def feature_table(code_triples: Sequence[Sequence[int]], cell_features: CellFeat
     if triples.ndim != 2 or triples.shape[1] != 3 or triples.dtype.kind not in "iu":
         raise UserError(f"code_triples: expected whole numbers [codes, 3], got {triples.dtype} {triples.shape}")
     if cell_features == "image":
-        return triples.astype(np.float32) / 10
+        return (triples / 10).astype(np.float32)
     if cell_features == "one-hot":
         return np.concatenate([np.eye(int(part.max()) + 1, dtype=np.float32)[part] for part in triples.T], axis=1)
     raise UserError(f"cell_features: expected 'image' or 'one-hot', got {cell_features!r}")
@@ -170,7 +170,9 @@ def cnn_policy(
             x = jax.nn.relu(x)
             if index in pools:
                 x = layers.max_pool2(x)
-        return jnp.concatenate([x.reshape(codes.shape[0], -1), weights["direction"][obs["direction"]], mission], axis=-1)
+        return jnp.concatenate(
+            [x.reshape(codes.shape[0], -1), weights["direction"][obs["direction"]], mission], axis=-1
+        )
 
     def run(weights: Weights, x: Array) -> Array:
         return layers.dense(weights["head"], jnp.tanh(layers.dense(weights["hidden"], x)))
@@ -206,7 +208,7 @@ def cnn_policy(
 
 
 # What a file may name as its network; each builds a policy from the other entries of the architecture.
-NETWORKS = {"mlp": mlp_policy, "cnn": cnn_policy}
+NETWORKS: dict[str, Callable[..., Policy]] = {"mlp": mlp_policy, "cnn": cnn_policy}
 
 
 def build_policy(architecture: Mapping[str, Any]) -> Policy:
@@ -216,7 +218,7 @@ def build_policy(architecture: Mapping[str, Any]) -> Policy:
     if network not in NETWORKS:
         raise UserError(f"architecture: network is {network!r}; known networks are {', '.join(NETWORKS)}")
     try:
-        return NETWORKS[network](**options)  # type: ignore[operator]
+        return NETWORKS[network](**options)
     except (TypeError, ValueError) as error:
         raise UserError(f"architecture: the network '{network}' refuses these options: {error}") from error
 

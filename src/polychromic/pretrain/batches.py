@@ -45,7 +45,12 @@ def device_steps(demos: Demonstrations) -> Steps:
 
 
 def epoch_batches(
-    offsets: NDArray[np.int64], pieces: int, piece_steps: int, rng: np.random.Generator | None, *, in_order: bool = False
+    offsets: NDArray[np.int64],
+    pieces: int,
+    piece_steps: int,
+    rng: np.random.Generator | None,
+    *,
+    in_order: bool = False,
 ) -> Batches:
     """Cut every episode into pieces, and the pieces into batches.
 

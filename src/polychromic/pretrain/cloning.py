@@ -15,8 +15,8 @@ import numpy as np
 import optax
 
 from polychromic.errors import UserError
-from polychromic.policies.files import fill_tree, named_arrays, read_tensors, write_tensors
 from polychromic.policies.protocol import Params, Policy
+from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, write_tensors
 from polychromic.pretrain.batches import Batches, Steps, device_steps, epoch_batches
 from polychromic.pretrain.demonstrations import Demonstrations
 
@@ -110,7 +110,9 @@ def clone(
         number = len(progress.epochs)
         rng = np.random.default_rng([settings.seed, number])
         batches = epoch_batches(train.offsets, settings.pieces, piece_steps, rng, in_order=policy.memory_size > 0)
-        params, opt_state, losses = _train_epoch(policy, settings, progress.params, progress.optimizer, train_steps, batches)
+        params, opt_state, losses = _train_epoch(
+            policy, settings, progress.params, progress.optimizer, train_steps, batches
+        )
         loss, accuracy, entropy = validate(policy, params, validation_steps, validation_batches)
         report = Epoch(number + 1, float(losses.mean()), loss, accuracy, entropy)
         better = all(loss < earlier.validation_loss for earlier in progress.epochs)
@@ -145,7 +147,7 @@ def validate(policy: Policy, params: Params, steps: Steps, batches: Batches) -> 
 # ---------------------------------------------------------------------- what is compiled
 
 
-def batch_logits(policy: Policy, params: Params, steps: Steps, at: Any, episodes: Any) -> jax.Array:
+def batch_logits(policy: Policy, params: Params, steps: Steps, at: Any, episodes: Any) -> Any:
     """Logits [pieces, piece_steps, actions] of one minibatch: at [pieces, piece_steps], episodes [pieces]."""
     pieces, piece_steps = at.shape
     obs = {"codes": steps.codes[at], "direction": steps.directions[at]}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from polychromic.envs.grid.codes import NUM_CODES
 from polychromic.envs.grid.step import NUM_ACTIONS
 from polychromic.envs.grid.world import GridWorld, make
 from polychromic.errors import UserError
+from polychromic.policies.tensors import whole_file
 
 FORMAT = "polychromic-demonstrations-1"
 NO_SEED = -1  # for episodes whose level cannot be generated again (imported ones)
@@ -162,26 +161,16 @@ def save_demonstrations(path: str | os.PathLike[str], demos: Demonstrations) -> 
         "missions": list(demos.missions),
         "made": dict(demos.made),
     }
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".npz")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(
-                file,
-                header=np.frombuffer(json.dumps(header, ensure_ascii=False).encode(), np.uint8),
-                codes=demos.codes,
-                directions=demos.directions,
-                actions=demos.actions,
-                offsets=demos.offsets,
-                seeds=demos.seeds,
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(
+            file,
+            header=np.frombuffer(json.dumps(header, ensure_ascii=False).encode(), np.uint8),
+            codes=demos.codes,
+            directions=demos.directions,
+            actions=demos.actions,
+            offsets=demos.offsets,
+            seeds=demos.seeds,
+        )
 
 
 def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -> Demonstrations:
@@ -237,7 +226,7 @@ def _read_header(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]
     if "header" not in arrays:
         raise UserError(f"{path}: 'header' is missing; this is not a demonstrations file")
     try:
-        header = json.loads(arrays["header"].tobytes())
+        header: dict[str, Any] = json.loads(arrays["header"].tobytes())
     except ValueError as error:
         raise UserError(f"{path}: 'header' is not JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:

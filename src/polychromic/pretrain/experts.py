@@ -29,7 +29,7 @@ def bot_actions(env: Any, horizon: int) -> list[int] | None:
     """What minigrid's BabyAI bot does, until it succeeds within `horizon` steps; None if it does not."""
     from minigrid.utils.baby_ai_bot import BabyAIBot
 
-    bot = BabyAIBot(env)
+    bot: Any = BabyAIBot(env)  # type: ignore[no-untyped-call]
     actions: list[int] = []
     taken = None
     while len(actions) < horizon:
@@ -48,7 +48,8 @@ def path_actions(env: Any, horizon: int) -> list[int] | None:
     """A shortest sequence of turns and steps to the goal; None if it is longer than `horizon`."""
     walls = np.array([[_blocks(env.grid.get(x, y)) for y in range(env.height)] for x in range(env.width)])
     goals = [(x, y) for x in range(env.width) for y in range(env.height) if _is_goal(env.grid.get(x, y))]
-    actions = shortest_path(walls, (*map(int, env.agent_pos), int(env.agent_dir)), set(goals))
+    x, y = map(int, env.agent_pos)
+    actions = shortest_path(walls, (x, y, int(env.agent_dir)), set(goals))
     return actions if actions is not None and len(actions) <= horizon else None
 
 

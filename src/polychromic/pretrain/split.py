@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from polychromic.errors import UserError
+from polychromic.policies.tensors import whole_file
 from polychromic.pretrain.demonstrations import NO_SEED, Demonstrations, content_hash
 
 FORMAT = "polychromic-configurations-1"
@@ -59,8 +60,8 @@ def split_episodes(
     known = pool[demos.seeds[pool] != NO_SEED]
     if len(known) < num_configurations:
         raise UserError(
-            f"num_configurations: {num_configurations} wanted, but the {source} part has {len(known)} episodes with a "
-            f"level seed; record at least {round(num_configurations / (test_share if source == 'test' else 1))} episodes"
+            f"num_configurations: {num_configurations} wanted, but the {source} part has {len(known)} episodes with "
+            f"a level seed; record at least {round(num_configurations / (test_share if source == 'test' else 1))}"
         )
     chosen = np.random.default_rng([seed, 1]).choice(known, num_configurations, replace=False)
     return Split(
@@ -76,11 +77,8 @@ def split_episodes(
 
 def save_split(path: str | os.PathLike[str], split: Split) -> None:
     """Write the split as JSON; the file appears whole or not at all."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    partial.write_text(json.dumps({"format": FORMAT, **asdict(split)}) + "\n")
-    partial.replace(target)
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps({"format": FORMAT, **asdict(split)}) + "\n")
 
 
 def load_split(path: str | os.PathLike[str], task: str | None = None) -> Split:
@@ -101,6 +99,9 @@ def load_split(path: str | os.PathLike[str], task: str | None = None) -> Split:
     for name in lists:
         if not isinstance(found.get(name), list) or not all(isinstance(entry, int) for entry in found[name]):
             raise UserError(f"{path}: '{name}' is not a list of whole numbers")
+    unknown = set(found) - {*kinds, *lists}
+    if unknown:
+        raise UserError(f"{path}: '{unknown.pop()}' is not a field of a file of configurations")
     if task is not None and found["task"] != task:
         raise UserError(f"{path}: task is {found['task']}, expected {task}")
-    return Split(**{name: found[name] for name in kinds}, **{name: tuple(found[name]) for name in lists})
+    return Split(**{**found, **{name: tuple(found[name]) for name in lists}})
