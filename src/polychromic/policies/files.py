@@ -121,8 +121,8 @@ def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> N
 
 def check_words(source: str, info: PolicyInfo, missions: Sequence[str], tokens: Any) -> None:
     """Refuse missions with a word that the policy has no token for, or never saw while it was trained."""
-    seen = {index for index, word in enumerate(info.vocabulary) if word in info.words_seen}
-    seen = seen or set(range(len(info.vocabulary)))
+    words_seen = set(info.words_seen or info.vocabulary) - {"<padding>", "<unknown>"}
+    seen = {token for token, word in enumerate(info.vocabulary) if word in words_seen}
     for mission, row in zip(missions, np.asarray(tokens), strict=True):
         words = [token for token in row.tolist() if token]
         strange = [place for place, token in enumerate(words) if token not in seen]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -69,7 +71,8 @@ def record_demonstrations(recording: Recording, out: Path, workers: int = 2, pro
     _claim(folder, recording, made)
     parts: list[Demonstrations] = []
     solved = tried = 0
-    for count, part in _chunks(recording, folder, made, workers):
+    chunks = _chunks(recording, folder, made, workers)
+    for count, part in chunks:
         tried += count
         if part is not None:
             missing = recording.episodes - solved
@@ -84,6 +87,7 @@ def record_demonstrations(recording: Recording, out: Path, workers: int = 2, pro
             progress(solved)
         if solved == recording.episodes:
             break
+    chunks.close()  # before the folder is removed
     demos = replace(concatenate(parts), made={**made, "levels_tried": tried, "levels_unsolved": tried - solved})
     save_demonstrations(out, demos)
     shutil.rmtree(folder)
@@ -109,35 +113,47 @@ def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
 
 def _chunks(
     recording: Recording, folder: Path, made: dict[str, Any], workers: int
-) -> Iterator[tuple[int, Demonstrations | None]]:
+) -> Generator[tuple[int, Demonstrations | None], None, None]:
     """The chunks in the order of their seeds, a few of them ahead of the one that is asked for."""
+    if workers == 1:
+        for number in itertools.count():
+            if not _is_done(folder, number):
+                _record_chunk(recording, folder, number, made)
+            yield _read_chunk(folder, number)
     # Not fork: the parent may have started JAX's threads.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        ahead: list[tuple[int, Future[None] | None]] = []
-        following = 0
         try:
-            while True:
+            ahead: deque[Future[None] | None] = deque()
+            for number in itertools.count():
                 while len(ahead) < 2 * workers:
-                    path = _chunk_path(folder, following)
-                    done = path.exists() or path.with_suffix(".none").exists()
-                    task = None if done else pool.submit(_record_chunk, recording, path, following, made)
-                    ahead.append((following, task))
-                    following += 1
-                number, task = ahead.pop(0)
+                    later = number + len(ahead)
+                    done = _is_done(folder, later)
+                    ahead.append(None if done else pool.submit(_record_chunk, recording, folder, later, made))
+                task = ahead.popleft()
                 if task is not None:
                     task.result()
-                path = _chunk_path(folder, number)
-                yield CHUNK, load_demonstrations(path) if path.exists() else None
+                yield _read_chunk(folder, number)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _read_chunk(folder: Path, number: int) -> tuple[int, Demonstrations | None]:
+    path = _chunk_path(folder, number)
+    return CHUNK, load_demonstrations(path) if path.exists() else None
+
+
+def _is_done(folder: Path, number: int) -> bool:
+    path = _chunk_path(folder, number)
+    return path.exists() or path.with_suffix(".none").exists()
 
 
 def _chunk_path(folder: Path, number: int) -> Path:
     return folder / f"chunk-{number:06d}.npz"
 
 
-def _record_chunk(recording: Recording, path: Path, number: int, made: dict[str, Any]) -> None:
-    """One chunk of seeds, in a process of its own; a chunk without a single solved level leaves an empty note."""
+def _record_chunk(recording: Recording, folder: Path, number: int, made: dict[str, Any]) -> None:
+    """Record one chunk of seeds; a chunk without a single solved level leaves an empty note."""
+    path = _chunk_path(folder, number)
     _, expert = expert_for(recording.task)
     env = make_minigrid(recording.task)
     env.gen_obs = dict  # the observations come from the replay below; minigrid's own cost a third of the time
