@@ -35,7 +35,7 @@ def test_padding_and_distinct_rows_change_nothing(world, memory_units):
     obs = observe(world, state)
     memory = rng.normal(size=(20, policy.memory_size)).astype(np.float32) if memory_units else None
     extra = () if memory is None else (memory,)
-    expected = policy.apply(params, {**obs, "missions": world.mission_tokens}, *extra)
+    expected = jax.jit(policy.apply)(params, {**obs, "missions": world.mission_tokens}, *extra)
     for distinct in (True, False):
         evaluate = Evaluator(policy, params, world.mission_tokens, distinct=distinct, sizes=(4, 16))
         found = evaluate(obs, memory)
@@ -84,7 +84,7 @@ def test_one_changed_cell_changes_the_hash(world):
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
 def test_actions_follow_the_softmax(temperature):
     logits = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
-    expected = softmax(logits / temperature)
+    expected = softmax(logits.astype(np.float64) / temperature)
     actions, logs = sample_actions(np.tile(logits, (40_000, 1)), np.random.default_rng(0), temperature)
     assert chisquare(np.bincount(actions, minlength=4), 40_000 * expected).pvalue > 1e-3
     np.testing.assert_allclose(logs, np.log(expected)[actions], atol=1e-5)

@@ -30,7 +30,7 @@ def observation(batch, cells=49, num_missions=3, seed=0):
 
 def test_2x2_convolution_is_the_general_convolution():
     x = jax.random.normal(jax.random.key(0), (3, 6, 5, 4))
-    weights = layers.init_dense(jax.random.key(1), 16, 7)
+    weights = layers.draw(jax.random.key(1), layers.dense_shape(16, 7))
     expected = jax.lax.conv_general_dilated(
         x, weights["kernel"].reshape(2, 2, 4, 7), (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
@@ -83,34 +83,34 @@ def test_features_of_codes():
 @pytest.mark.parametrize("fusion", ["concat", "film"])
 def test_padding_and_place_of_a_mission_change_nothing(fusion):
     policy = cnn(fusion=fusion)
-    params = policy.init(jax.random.key(0))
+    params, apply = policy.init(jax.random.key(0)), jax.jit(policy.apply)
     obs = observation(6)
-    logits, value = policy.apply(params, obs)
+    logits, value = apply(params, obs)
     assert logits.shape == (6, 7)
     assert value.shape == (6,)
     longer = {**obs, "missions": np.pad(obs["missions"], ((0, 0), (0, 3)))}
-    np.testing.assert_allclose(policy.apply(params, longer)[0], logits, atol=1e-6)
+    np.testing.assert_allclose(apply(params, longer)[0], logits, atol=1e-6)
     own_rows = {**obs, "missions": obs["missions"][obs["mission"]], "mission": np.arange(6)}
-    np.testing.assert_allclose(policy.apply(params, own_rows)[0], logits, atol=1e-6)
+    np.testing.assert_allclose(apply(params, own_rows)[0], logits, atol=1e-6)
     encoded = {name: value for name, value in obs.items() if name != "missions"}
     encoded["mission_vectors"] = policy.encode(params, obs["missions"])
-    np.testing.assert_allclose(policy.apply(params, encoded)[1], value, atol=1e-6)
+    np.testing.assert_allclose(apply(params, encoded)[1], value, atol=1e-6)
 
 
 @pytest.mark.parametrize("fusion", ["concat", "film"])
 def test_every_input_and_every_weight_matters(fusion):
     policy = cnn(fusion=fusion)
-    params = jax.tree.map(lambda leaf: leaf + 0.01, policy.init(jax.random.key(0)))
+    params, apply = jax.tree.map(lambda leaf: leaf + 0.01, policy.init(jax.random.key(0))), jax.jit(policy.apply)
     obs = observation(6)
-    logits = policy.apply(params, obs)[0]
+    logits = apply(params, obs)[0]
     changed = {
         "codes": np.where(obs["codes"] == 0, 1, 0).astype(np.uint8),
         "direction": (obs["direction"] + 1) % 4,
         "missions": obs["missions"] % 19 + 1,
     }
     for name, value in changed.items():
-        assert not np.allclose(policy.apply(params, {**obs, name: value})[0], logits, atol=1e-7), name
-    gradient = jax.grad(lambda p: sum((part**2).sum() for part in policy.apply(p, obs)))(params)
+        assert not np.allclose(apply(params, {**obs, name: value})[0], logits, atol=1e-7), name
+    gradient = jax.jit(jax.grad(lambda p: sum((part**2).sum() for part in policy.apply(p, obs))))(params)
     for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
         assert np.abs(leaf).max() > 0, path
 
@@ -122,24 +122,25 @@ def test_actor_and_critic_share_no_weight(memory_units):
     obs = observation(4)
     memory = () if not memory_units else (jnp.ones((4, policy.memory_size)),)
     for output, other in ((0, "critic"), (1, "actor")):
-        gradient = jax.grad(lambda p, output=output: (policy.apply(p, obs, *memory)[output] ** 2).sum())(params)
+        loss = lambda p, output=output: (policy.apply(p, obs, *memory)[output] ** 2).sum()  # noqa: E731
+        gradient = jax.jit(jax.grad(loss))(params)
         assert all((np.asarray(leaf) == 0).all() for leaf in jax.tree.leaves(gradient[other]))
 
 
 def test_memory_of_a_row_is_all_that_a_fork_needs():
     policy = cnn(memory_units=5)
-    params = policy.init(jax.random.key(0))
+    params, apply = policy.init(jax.random.key(0)), jax.jit(policy.apply)
     first, second = observation(3, seed=1), observation(3, seed=2)
     second["missions"] = first["missions"]
-    _, _, memory = policy.apply(params, first, jnp.zeros((3, policy.memory_size)))
-    logits, value, after = policy.apply(params, second, memory)
+    _, _, memory = apply(params, first, jnp.zeros((3, policy.memory_size)))
+    logits, value, after = apply(params, second, memory)
     rows = np.array([2, 2, 0])
     forked = {name: part if name == "missions" else part[rows] for name, part in second.items()}
-    fork_logits, fork_value, fork_after = policy.apply(params, forked, memory[rows])
+    fork_logits, fork_value, fork_after = apply(params, forked, memory[rows])
     np.testing.assert_allclose(fork_logits, logits[rows], atol=1e-6)
     np.testing.assert_allclose(fork_value, value[rows], atol=1e-6)
     np.testing.assert_allclose(fork_after, after[rows], atol=1e-6)
-    without = policy.apply(params, second, jnp.zeros((3, policy.memory_size)))[0]
+    without = apply(params, second, jnp.zeros((3, policy.memory_size)))[0]
     assert not np.allclose(without, logits, atol=1e-7)
 
 

@@ -1,8 +1,10 @@
-"""The few layers the networks need, as (parameters, function) pairs on plain dicts of arrays."""
+"""The few layers the networks need: the shapes of their parameters, and functions on plain dicts of arrays."""
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +13,26 @@ Array = jax.Array
 Weights = dict[str, Any]
 
 
-def init_dense(key: Array, inputs: int, outputs: int, scale: float = 2.0**0.5) -> Weights:
-    """An orthogonal kernel [inputs, outputs] of the given scale, and a bias of zeros."""
-    return {"kernel": jax.nn.initializers.orthogonal(scale)(key, (inputs, outputs)), "bias": jnp.zeros(outputs)}
+class Normal(NamedTuple):
+    """A parameter to be drawn: normal with this standard deviation (0 for zeros)."""
+
+    shape: tuple[int, ...]
+    deviation: float = 0.0
+
+
+def draw(key: Array, tree: Any) -> Any:
+    """Arrays in place of the `Normal` leaves of a tree, all cut from one draw (small draws compile for seconds)."""
+    leaves, treedef = jax.tree.flatten(tree, is_leaf=lambda leaf: isinstance(leaf, Normal))
+    ends = list(itertools.accumulate(math.prod(leaf.shape) for leaf in leaves))
+    numbers = jax.random.normal(key, (ends[-1],))
+    parts = zip(leaves, [0, *ends], ends, strict=False)
+    drawn = [numbers[a:b].reshape(leaf.shape) * leaf.deviation for leaf, a, b in parts]
+    return jax.tree.unflatten(treedef, drawn)
+
+
+def dense_shape(inputs: int, outputs: int, scale: float = 2.0**0.5) -> Weights:
+    """Of a dense layer: kernel [inputs, outputs] with deviation scale / √inputs, and a bias of zeros."""
+    return {"kernel": Normal((inputs, outputs), scale / inputs**0.5), "bias": Normal((outputs,))}
 
 
 def dense(weights: Weights, x: Array) -> Array:
@@ -42,15 +61,13 @@ def max_pool2(x: Array) -> Array:
     return x[:, : 2 * w, : 2 * h].reshape(batch, w, 2, h, 2, channels).max(axis=(2, 4))
 
 
-def init_gru(key: Array, inputs: int, units: int) -> Weights:
-    """A GRU cell: input kernel [inputs, 3 units], recurrent kernel [units, 3 units], biases (reset, update, new)."""
-    key_inputs, *keys = jax.random.split(key, 4)
-    recurrent = [jax.nn.initializers.orthogonal()(one, (units, units)) for one in keys]
+def gru_shape(inputs: int, units: int) -> Weights:
+    """Of a GRU cell: input kernel [inputs, 3 units], recurrent kernel [units, 3 units], biases (reset, update, new)."""
     return {
-        "kernel": jax.nn.initializers.glorot_uniform()(key_inputs, (inputs, 3 * units)),
-        "recurrent": jnp.concatenate(recurrent, axis=1),
-        "bias": jnp.zeros(3 * units),
-        "recurrent_bias": jnp.zeros(3 * units),
+        "kernel": Normal((inputs, 3 * units), inputs**-0.5),
+        "recurrent": Normal((units, 3 * units), units**-0.5),
+        "bias": Normal((3 * units,)),
+        "recurrent_bias": Normal((3 * units,)),
     }
 
 

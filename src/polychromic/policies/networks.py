@@ -6,6 +6,8 @@ the same shape with no weight in common, so that each can have its own learning 
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -65,25 +67,21 @@ def mlp_policy(
         "hidden": list(hidden),
     }
 
-    def init_one(key: Array, outputs: int, scale: float) -> Weights:
-        keys = jax.random.split(key, len(sizes))
-        body = [layers.init_dense(k, i, o) for k, i, o in zip(keys, sizes, sizes[1:], strict=False)]
-        return {"body": body, "head": layers.init_dense(keys[-1], sizes[-1], outputs, scale)}
+    def shapes(outputs: int, scale: float) -> Weights:
+        body = [layers.dense_shape(inputs, units) for inputs, units in itertools.pairwise(sizes)]
+        return {"body": body, "head": layers.dense_shape(sizes[-1], outputs, scale)}
 
     def run(weights: Weights, x: Array) -> Array:
         for layer in weights["body"]:
             x = jnp.tanh(layers.dense(layer, x))
         return layers.dense(weights["head"], x)
 
-    def init(key: Array) -> Weights:
-        actor, critic = jax.random.split(key)
-        return {"actor": init_one(actor, num_actions, 0.01), "critic": init_one(critic, 1, 1.0)}
-
     def apply(params: Weights, obs: Mapping[str, Any]) -> tuple[Array, Array]:
         x = jnp.asarray(table)[obs["codes"]].reshape(obs["codes"].shape[0], -1)
         return run(params["actor"], x), run(params["critic"], x)[:, 0]
 
-    return Policy("mlp", init, apply, architecture)
+    init = functools.partial(layers.draw, tree={"actor": shapes(num_actions, 0.01), "critic": shapes(1, 1.0)})
+    return Policy("mlp", jax.jit(init), apply, architecture)
 
 
 def cnn_policy(
@@ -136,23 +134,19 @@ def cnn_policy(
         "memory_units": memory_units,
     }
 
-    def init_one(key: Array, outputs: int, scale: float) -> Weights:
-        keys = iter(jax.random.split(key, 8 + 2 * len(channels)))
-        normal = jax.random.normal
-        sizes = [table.shape[1], *channels]
+    def shapes(outputs: int, scale: float) -> Weights:
         weights: Weights = {
-            "words": normal(next(keys), (num_words, word_units)) * 0.5,
-            "mission": layers.init_gru(next(keys), word_units, mission_units),
-            "direction": normal(next(keys), (DIRECTIONS, direction_units)) * 0.5,
-            "conv": [layers.init_dense(next(keys), 4 * i, o) for i, o in zip(sizes, channels, strict=False)],
+            "words": layers.Normal((num_words, word_units), 0.5),
+            "mission": layers.gru_shape(word_units, mission_units),
+            "direction": layers.Normal((DIRECTIONS, direction_units), 0.5),
+            "conv": [layers.dense_shape(4 * i, o) for i, o in itertools.pairwise([table.shape[1], *channels])],
+            "hidden": layers.dense_shape(joined + memory_units, head_units),
+            "head": layers.dense_shape(head_units, outputs, scale),
         }
         if fusion == "film":
-            weights["film"] = [layers.init_dense(next(keys), mission_units, 2 * size, 0.1) for size in channels[1:]]
+            weights["film"] = [layers.dense_shape(mission_units, 2 * size, 0.1) for size in channels[1:]]
         if memory_units:
-            weights["memory"] = layers.init_gru(next(keys), joined, memory_units)
-        seen = joined + memory_units
-        weights["hidden"] = layers.init_dense(next(keys), seen, head_units)
-        weights["head"] = layers.init_dense(next(keys), head_units, outputs, scale)
+            weights["memory"] = layers.gru_shape(joined, memory_units)
         return weights
 
     def encode_one(weights: Weights, tokens: Array) -> Array:
@@ -177,10 +171,6 @@ def cnn_policy(
     def run(weights: Weights, x: Array) -> Array:
         return layers.dense(weights["head"], jnp.tanh(layers.dense(weights["hidden"], x)))
 
-    def init(key: Array) -> Weights:
-        actor, critic = jax.random.split(key)
-        return {"actor": init_one(actor, num_actions, 0.01), "critic": init_one(critic, 1, 1.0)}
-
     def encode(params: Weights, tokens: Array) -> Array:
         return jnp.concatenate([encode_one(params["actor"], tokens), encode_one(params["critic"], tokens)], axis=-1)
 
@@ -203,8 +193,9 @@ def cnn_policy(
             states.append(state)
         return outputs[0], outputs[1][:, 0], jnp.concatenate(states, axis=-1)
 
+    init = functools.partial(layers.draw, tree={"actor": shapes(num_actions, 0.01), "critic": shapes(1, 1.0)})
     chosen = apply_with_memory if memory_units else apply
-    return Policy("cnn", init, chosen, architecture, encode, memory_size=2 * memory_units)
+    return Policy("cnn", jax.jit(init), chosen, architecture, encode, memory_size=2 * memory_units)
 
 
 # What a file may name as its network; each builds a policy from the other entries of the architecture.

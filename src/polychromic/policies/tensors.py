@@ -45,7 +45,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
     """A safetensors file of named arrays; metadata must have `format` and `header` for `read_tensors`."""
     with whole_file(path) as partial:
-        save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()}, partial, dict(metadata))
+        save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, partial, dict(metadata))
 
 
 def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[dict[str, Any], dict[str, str]]:

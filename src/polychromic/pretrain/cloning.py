@@ -18,7 +18,7 @@ from polychromic.errors import UserError
 from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, write_tensors
 from polychromic.pretrain.batches import Batches, Steps, device_steps, epoch_batches
-from polychromic.pretrain.demonstrations import Demonstrations
+from polychromic.pretrain.demonstrations import Demonstrations, content_hash
 
 CHECKPOINT = "polychromic-cloning-1"
 
@@ -98,11 +98,11 @@ def clone(
         validation.offsets, settings.pieces, piece_steps, None, in_order=policy.memory_size > 0
     )
     key = jax.random.key(settings.seed)
-    # Through a jitted call, so that the weights do not depend on how they are laid out later.
-    params = jax.jit(policy.init)(key)
+    params = policy.init(key)
     progress = Progress(params, params, optimizer.init(params["actor"]), ())
+    identity = _identity(settings, policy, train, validation)
     if checkpoint is not None and checkpoint.exists():
-        progress = _load_progress(checkpoint, progress, settings, policy)
+        progress = _load_progress(checkpoint, progress, identity)
     for done in progress.epochs:
         if on_epoch is not None:
             on_epoch(done)
@@ -121,7 +121,7 @@ def clone(
         if not np.isfinite(losses).all():
             raise UserError(f"the training loss became {report.train_loss} in epoch {number + 1}; lower learning_rate")
         if checkpoint is not None:
-            _save_progress(checkpoint, progress, settings, policy)
+            _save_progress(checkpoint, progress, identity)
         if on_epoch is not None:
             on_epoch(report)
     return jax.tree.map(np.asarray, progress.best), progress.epochs
@@ -229,22 +229,23 @@ def _optimizer(settings: Cloning) -> optax.GradientTransformation:
 # ---------------------------------------------------------------------- checkpoints
 
 
-def _identity(settings: Cloning, policy: Policy) -> dict[str, Any]:
+def _identity(settings: Cloning, policy: Policy, train: Demonstrations, validation: Demonstrations) -> dict[str, Any]:
     """What must not change between a run and its continuation (more epochs or patience are welcome)."""
     kept = {name: value for name, value in asdict(settings).items() if name not in ("epochs", "patience")}
-    return {**kept, "architecture": json.loads(json.dumps(dict(policy.architecture)))}
+    data = {"train": content_hash(train), "validation": content_hash(validation)}
+    return {**kept, **data, "architecture": json.loads(json.dumps(dict(policy.architecture)))}
 
 
-def _save_progress(path: Path, progress: Progress, settings: Cloning, policy: Policy) -> None:
-    header = {"identity": _identity(settings, policy), "epochs": progress.epochs}
+def _save_progress(path: Path, progress: Progress, identity: dict[str, Any]) -> None:
+    header = {"identity": identity, "epochs": progress.epochs}
     tree = {"params": progress.params, "best": progress.best, "optimizer": progress.optimizer}
     write_tensors(path, named_arrays(tree), {"format": CHECKPOINT, "header": json.dumps(header)})
 
 
-def _load_progress(path: Path, fresh: Progress, settings: Cloning, policy: Policy) -> Progress:
+def _load_progress(path: Path, fresh: Progress, identity: dict[str, Any]) -> Progress:
     tensors, metadata = read_tensors(path, CHECKPOINT)
     header = json.loads(metadata["header"])
-    for name, value in _identity(settings, policy).items():
+    for name, value in identity.items():
         if header["identity"].get(name) != value:
             raise UserError(
                 f"{path}: the checkpoint has {name} = {header['identity'].get(name)!r}, this run has {value!r}; "

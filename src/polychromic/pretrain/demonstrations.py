@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,7 @@ def save_demonstrations(path: str | os.PathLike[str], demos: Demonstrations) -> 
 def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -> Demonstrations:
     """Read and check a file; `task` (a Gymnasium id), where given, must be the one it was made for."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file; `polychromic demos TASK --out {path}` makes one") from error

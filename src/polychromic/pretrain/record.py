@@ -70,25 +70,20 @@ def record_demonstrations(recording: Recording, out: Path, workers: int = 2, pro
     folder = out.with_name(out.name + ".parts")
     _claim(folder, recording, made)
     parts: list[Demonstrations] = []
-    solved = tried = 0
+    solved = 0
     chunks = _chunks(recording, folder, made, workers)
-    for count, part in chunks:
-        tried += count
+    for part in chunks:
         if part is not None:
-            missing = recording.episodes - solved
-            if len(part) > missing:
-                # The levels behind the last episode that is needed do not count as tried.
-                last = int(part.seeds[missing - 1])
-                tried -= count - (last - (recording.first_seed + tried - count) + 1)
-                part = take(part, range(missing))
-            parts.append(part)
-            solved += len(part)
+            parts.append(take(part, range(min(len(part), recording.episodes - solved))))
+            solved += len(parts[-1])
         if progress is not None:
             progress(solved)
         if solved == recording.episodes:
             break
     chunks.close()  # before the folder is removed
-    demos = replace(concatenate(parts), made={**made, "levels_tried": tried, "levels_unsolved": tried - solved})
+    demos = concatenate(parts)
+    tried = int(demos.seeds[-1]) - recording.first_seed + 1
+    demos = replace(demos, made={**made, "levels_tried": tried, "levels_unsolved": tried - solved})
     save_demonstrations(out, demos)
     shutil.rmtree(folder)
     return demos
@@ -113,7 +108,7 @@ def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
 
 def _chunks(
     recording: Recording, folder: Path, made: dict[str, Any], workers: int
-) -> Generator[tuple[int, Demonstrations | None], None, None]:
+) -> Generator[Demonstrations | None, None, None]:
     """The chunks in the order of their seeds, a few of them ahead of the one that is asked for."""
     if workers == 1:
         for number in itertools.count():
@@ -137,9 +132,9 @@ def _chunks(
             pool.shutdown(cancel_futures=True)
 
 
-def _read_chunk(folder: Path, number: int) -> tuple[int, Demonstrations | None]:
+def _read_chunk(folder: Path, number: int) -> Demonstrations | None:
     path = _chunk_path(folder, number)
-    return CHUNK, load_demonstrations(path) if path.exists() else None
+    return load_demonstrations(path) if path.exists() else None
 
 
 def _is_done(folder: Path, number: int) -> bool:
