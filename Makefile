@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test check format lint types docs serve-docs benchmarks bench-worlds lock clean
+.PHONY: help demo test test-minari base-policies check format lint types docs serve-docs benchmarks bench-worlds lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -30,6 +30,20 @@ demo: $(BIN)/.ready  ## a guided tour: the theory lab, with its figures
 test: $(BIN)/.ready  ## the test suite
 	$(BIN)/pytest
 
+.venv-minari/.ready: requirements/dev.lock requirements/minari.lock pyproject.toml
+	$(PYTHON) -m venv .venv-minari
+	.venv-minari/bin/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock --requirement requirements/minari.lock
+	.venv-minari/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-minari: .venv-minari/.ready  ## import from and export to real Minari datasets
+	.venv-minari/bin/pytest tests_minari
+
+base-policies: $(BIN)/.ready  ## the five base policies from nothing, into base-policies/ and the package
+	$(BIN)/polychromic pretrain all
+	for task in fourrooms goto pickup synthseq bosslevel; do \
+		cp base-policies/$$task/policy.safetensors src/polychromic/policies/base/$$task.safetensors; done
+
 check: format lint types test docs  ## what CI checks: format, lint, types, tests (with the import rule), docs
 
 format: $(BIN)/.ready
@@ -47,8 +61,9 @@ docs: $(BIN)/.ready  ## build the documentation into site/
 serve-docs: $(BIN)/.ready  ## the documentation at http://127.0.0.1:8000
 	$(BIN)/mkdocs serve
 
-benchmarks: $(BIN)/.ready  ## the measurements behind the speed claims of the core
+benchmarks: $(BIN)/.ready  ## the measurements behind the speed claims of core and policies
 	$(BIN)/python -m benchmarks.closed_form
+	$(BIN)/python -m benchmarks.policies
 
 $(WORLDS_VENV)/bin/.ready: requirements/bench-worlds.lock
 	$(PYTHON) -m venv $(WORLDS_VENV)
@@ -65,4 +80,4 @@ lock:  ## renew the pinned versions (needs uv)
 		--group dev pyproject.toml --output-file requirements/dev.lock --upgrade
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(WORLDS_VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(WORLDS_VENV) .venv-minari site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import tyro
@@ -31,7 +32,7 @@ def from_minari(dataset_id: str) -> Demonstrations:
     level, episodes = read_minari(dataset_id)
     level = level_id(level)
     width, height = episodes[0].images.shape[1:3]
-    observation = "partial" if (width, height) == (7, 7) else "full"
+    observation: Literal["partial", "full"] = "partial" if (width, height) == (7, 7) else "full"
     codes = [_codes(dataset_id, number, episode.images[:-1]) for number, episode in enumerate(episodes)]
     seeds = np.array([NO_SEED if episode.seed is None else episode.seed for episode in episodes], np.int64)
     for number in np.flatnonzero(seeds != NO_SEED):
@@ -96,7 +97,7 @@ def to_minari(demos: Demonstrations, dataset_id: str) -> None:
         )
     with quiet():
         env = gymnasium.make(demos.task, max_steps=horizon, disable_env_checker=True)
-        env = env if demos.observation == "partial" else FullyObsWrapper(env)
+        env = env if demos.observation == "partial" else FullyObsWrapper(env)  # type: ignore[no-untyped-call]
         write_minari(dataset_id, env, episodes, str(demos.made.get("expert", "")))
 
 
@@ -134,7 +135,7 @@ def _codes(dataset_id: str, episode: int, images: NDArray[np.uint8]) -> NDArray[
     table = np.full((16, 8, 4), -1, np.int64)
     table[tuple(CODE_TRIPLES.T)] = np.arange(len(CODE_TRIPLES))
     flat = images.reshape(len(images), -1, 3).astype(np.int64)
-    inside = (flat < table.shape).all(axis=2)
+    inside: NDArray[np.bool_] = np.all(flat < np.array(table.shape), axis=2)
     found = np.where(inside, table[tuple(np.where(inside[..., None], flat, 0).transpose(2, 0, 1))], -1)
     if (found < 0).any():
         step, cell = np.argwhere(found < 0)[0]

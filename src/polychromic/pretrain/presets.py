@@ -39,7 +39,7 @@ _FOURROOMS = Preset(
 )
 _GOTO = Preset("goto", paper_success=0.342, episodes=3000, cloning=Cloning(epochs=20, patience=5))
 # The paper trains on all demonstrations of these two, so there is nothing to stop early by.
-_SEQUENCES = Preset("synthseq", episodes=1500, source="all", cloning=Cloning(epochs=10, patience=0))
+_SEQUENCES = Preset("synthseq", episodes=1000, source="all", cloning=Cloning(epochs=10, patience=0))
 
 PRESETS = {
     "fourrooms": _FOURROOMS,
