@@ -39,12 +39,12 @@ _FOURROOMS = Preset(
 )
 _GOTO = Preset("goto", paper_success=0.342, episodes=3000, cloning=Cloning(epochs=20, patience=5))
 # The paper trains on all demonstrations of these two, so there is nothing to stop early by.
-_SEQUENCES = Preset("synthseq", episodes=1000, source="all", cloning=Cloning(epochs=10, patience=0))
+_SEQUENCES = Preset("synthseq", episodes=1000, source="all", cloning=Cloning(epochs=8, patience=0))
 
 PRESETS = {
     "fourrooms": _FOURROOMS,
     "goto": _GOTO,
-    "pickup": Preset("pickup", paper_success=0.214),
+    "pickup": Preset("pickup", paper_success=0.214, episodes=2000, cloning=Cloning(epochs=15, patience=5)),
     "synthseq": replace(_SEQUENCES, task="synthseq", paper_success=0.202),
     "bosslevel": replace(_SEQUENCES, task="bosslevel", paper_success=0.206),
     "fourrooms-full": replace(_FOURROOMS, observation="full"),
