@@ -55,7 +55,7 @@ def test_only_distinct_rows_reach_the_network(world):
         return params["actor"]["w"] * obs["codes"][:, :7].astype(np.float32), obs["direction"].astype(np.float32)
 
     policy = Policy("own", lambda _: {"actor": {"w": np.float32(2)}, "critic": {}}, apply)
-    evaluate = Evaluator(policy, policy.init(None), sizes=(4, 64))
+    evaluate = Evaluator(policy, policy.init(None), distinct=True, sizes=(4, 64))
     obs = observe(world, world.start(np.arange(60) % 3))
     outputs = evaluate(obs)
     assert sizes == [4]

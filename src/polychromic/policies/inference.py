@@ -1,4 +1,4 @@
-"""Calling a policy from the host: fixed shapes, host arrays in and out, each distinct observation evaluated once."""
+"""Calling a policy from the host: fixed shapes, host arrays in and out, missions encoded once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Evaluator:
     """A policy with fixed parameters, called many times.
 
     missions: int32 [M, length], the world's `mission_tokens`; encoded once, here.
-    distinct: evaluate only distinct rows of a batch of a memoryless policy. Many rows of a batch of forks see the same.
+    distinct: evaluate only distinct rows of a batch (of a memoryless policy). With small networks it pays only where
+        most rows of a batch see the same, as just after a fork; benchmarks/policies.py measures it.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Evaluator:
         params: Params,
         missions: NDArray[Any] | None = None,
         *,
-        distinct: bool = True,
+        distinct: bool = False,
         sizes: Sequence[int] = SIZES,
     ) -> None:
         self.policy = policy

@@ -45,7 +45,7 @@ PRESETS = {
     "fourrooms": _FOURROOMS,
     "goto": _GOTO,
     "pickup": Preset("pickup", paper_success=0.214, episodes=2000, cloning=Cloning(epochs=15, patience=5)),
-    "synthseq": replace(_SEQUENCES, task="synthseq", paper_success=0.202),
+    "synthseq": replace(_SEQUENCES, paper_success=0.202, cloning=Cloning(epochs=5, patience=0)),
     "bosslevel": replace(_SEQUENCES, task="bosslevel", paper_success=0.206),
     "fourrooms-full": replace(_FOURROOMS, observation="full"),
     "goto-full": replace(_GOTO, observation="full", network={"network": "cnn", "pools": [0, 1]}),
