@@ -17,7 +17,7 @@ from polychromic.policies.tensors import write_tensors
 TRIPLES = CODE_TRIPLES.tolist()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mlp():
     return mlp_policy(cells=49, code_triples=TRIPLES, hidden=(4,))
 

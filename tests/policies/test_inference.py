@@ -12,7 +12,7 @@ import polychromic
 from polychromic.envs.grid.codes import CODE_TRIPLES
 from polychromic.envs.grid.missions import WORDS
 from polychromic.errors import UserError
-from polychromic.policies.inference import Evaluator, distinct_rows, observe, padded_size, sample_actions
+from polychromic.policies.inference import Evaluator, distinct_rows, observe, sample_actions
 from polychromic.policies.networks import cnn_policy
 from polychromic.policies.protocol import Policy
 
@@ -37,7 +37,7 @@ def test_padding_and_distinct_rows_change_nothing(world, memory_units):
     extra = () if memory is None else (memory,)
     expected = jax.jit(policy.apply)(params, {**obs, "missions": world.mission_tokens}, *extra)
     for distinct in (True, False):
-        evaluate = Evaluator(policy, params, world.mission_tokens, distinct=distinct, sizes=(4, 16))
+        evaluate = Evaluator(policy, params, world.mission_tokens, distinct=distinct, sizes=(8,))
         found = evaluate(obs, memory)
         np.testing.assert_allclose(found.logits, expected[0], atol=1e-5)
         np.testing.assert_allclose(found.value, expected[1], atol=1e-5)
@@ -99,7 +99,3 @@ def test_extreme_logits_and_temperatures():
     np.testing.assert_array_equal(sample_actions(np.array([[0.0, 0.1]]), rng, temperature=0.0)[0], [1])
     with pytest.raises(UserError, match="temperature"):
         sample_actions(logits, rng, -1.0)
-
-
-def test_sizes():
-    assert [padded_size(batch, (8, 32)) for batch in (0, 1, 8, 9, 32, 33, 65)] == [8, 8, 8, 32, 32, 64, 96]

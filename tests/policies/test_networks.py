@@ -80,68 +80,68 @@ def test_features_of_codes():
         feature_table(TRIPLES, "pixels")
 
 
-@pytest.mark.parametrize("fusion", ["concat", "film"])
-def test_padding_and_place_of_a_mission_change_nothing(fusion):
-    policy = cnn(fusion=fusion)
-    params, apply = policy.init(jax.random.key(0)), jax.jit(policy.apply)
+# One network with everything in it, compiled once for all the tests below.
+POLICY = cnn(fusion="film", memory_units=5)
+PARAMS = jax.tree.map(lambda leaf: leaf + 0.01, POLICY.init(jax.random.key(0)))
+MEMORY = np.random.default_rng(1).normal(size=(6, POLICY.memory_size)).astype(np.float32)
+apply = jax.jit(POLICY.apply)
+
+
+def test_padding_and_place_of_a_mission_change_nothing():
     obs = observation(6)
-    logits, value = apply(params, obs)
+    logits, value, memory = apply(PARAMS, obs, MEMORY)
     assert logits.shape == (6, 7)
     assert value.shape == (6,)
-    longer = {**obs, "missions": np.pad(obs["missions"], ((0, 0), (0, 3)))}
-    np.testing.assert_allclose(apply(params, longer)[0], logits, atol=1e-6)
-    own_rows = {**obs, "missions": obs["missions"][obs["mission"]], "mission": np.arange(6)}
-    np.testing.assert_allclose(apply(params, own_rows)[0], logits, atol=1e-6)
-    encoded = {name: value for name, value in obs.items() if name != "missions"}
-    encoded["mission_vectors"] = policy.encode(params, obs["missions"])
-    np.testing.assert_allclose(apply(params, encoded)[1], value, atol=1e-6)
+    assert memory.shape == MEMORY.shape
+    longer = {**obs, "missions": np.pad(obs["missions"][obs["mission"]], ((0, 0), (0, 3))), "mission": np.arange(6)}
+    np.testing.assert_allclose(apply(PARAMS, longer, MEMORY)[0], logits, atol=1e-6)
+    encoded = {name: part for name, part in obs.items() if name != "missions"}
+    encoded["mission_vectors"] = jax.jit(POLICY.encode)(PARAMS, obs["missions"])
+    np.testing.assert_allclose(apply(PARAMS, encoded, MEMORY)[1], value, atol=1e-6)
 
 
-@pytest.mark.parametrize("fusion", ["concat", "film"])
-def test_every_input_and_every_weight_matters(fusion):
-    policy = cnn(fusion=fusion)
-    params, apply = jax.tree.map(lambda leaf: leaf + 0.01, policy.init(jax.random.key(0))), jax.jit(policy.apply)
+def test_every_input_matters():
     obs = observation(6)
-    logits = apply(params, obs)[0]
+    logits, value, _ = apply(PARAMS, obs, MEMORY)
     changed = {
         "codes": np.where(obs["codes"] == 0, 1, 0).astype(np.uint8),
         "direction": (obs["direction"] + 1) % 4,
         "missions": obs["missions"] % 19 + 1,
     }
-    for name, value in changed.items():
-        assert not np.allclose(apply(params, {**obs, name: value})[0], logits, atol=1e-7), name
-    gradient = jax.jit(jax.grad(lambda p: sum((part**2).sum() for part in policy.apply(p, obs))))(params)
-    for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
-        assert np.abs(leaf).max() > 0, path
+    for name, part in changed.items():
+        other_logits, other_value, _ = apply(PARAMS, {**obs, name: part}, MEMORY)
+        assert not np.allclose(other_logits, logits, atol=1e-7), name
+        assert not np.allclose(other_value, value, atol=1e-7), name
+    assert not np.allclose(apply(PARAMS, obs, 0 * MEMORY)[0], logits, atol=1e-7)
 
 
-@pytest.mark.parametrize("memory_units", [0, 5])
-def test_actor_and_critic_share_no_weight(memory_units):
-    policy = cnn(memory_units=memory_units)
-    params = policy.init(jax.random.key(0))
-    obs = observation(4)
-    memory = () if not memory_units else (jnp.ones((4, policy.memory_size)),)
-    for output, other in ((0, "critic"), (1, "actor")):
-        loss = lambda p, output=output: (policy.apply(p, obs, *memory)[output] ** 2).sum()  # noqa: E731
-        gradient = jax.jit(jax.grad(loss))(params)
+def test_every_weight_matters_to_its_own_output_and_to_no_other():
+    obs = observation(6)
+
+    @jax.jit
+    def gradients(params):
+        def loss(params, output):
+            return (POLICY.apply(params, obs, MEMORY)[output] ** 2).sum()
+
+        return jax.grad(loss)(params, 0), jax.grad(loss)(params, 1)
+
+    for gradient, own, other in zip(gradients(PARAMS), ("actor", "critic"), ("critic", "actor"), strict=True):
+        for path, leaf in jax.tree_util.tree_leaves_with_path(gradient[own]):
+            assert np.abs(leaf).max() > 0, path
         assert all((np.asarray(leaf) == 0).all() for leaf in jax.tree.leaves(gradient[other]))
 
 
 def test_memory_of_a_row_is_all_that_a_fork_needs():
-    policy = cnn(memory_units=5)
-    params, apply = policy.init(jax.random.key(0)), jax.jit(policy.apply)
-    first, second = observation(3, seed=1), observation(3, seed=2)
+    first, second = observation(6, seed=1), observation(6, seed=2)
     second["missions"] = first["missions"]
-    _, _, memory = apply(params, first, jnp.zeros((3, policy.memory_size)))
-    logits, value, after = apply(params, second, memory)
-    rows = np.array([2, 2, 0])
+    _, _, memory = apply(PARAMS, first, 0 * MEMORY)
+    logits, value, after = apply(PARAMS, second, memory)
+    rows = np.array([2, 2, 0, 5, 5, 5])
     forked = {name: part if name == "missions" else part[rows] for name, part in second.items()}
-    fork_logits, fork_value, fork_after = apply(params, forked, memory[rows])
+    fork_logits, fork_value, fork_after = apply(PARAMS, forked, memory[rows])
     np.testing.assert_allclose(fork_logits, logits[rows], atol=1e-6)
     np.testing.assert_allclose(fork_value, value[rows], atol=1e-6)
     np.testing.assert_allclose(fork_after, after[rows], atol=1e-6)
-    without = apply(params, second, jnp.zeros((3, policy.memory_size)))[0]
-    assert not np.allclose(without, logits, atol=1e-7)
 
 
 def test_architectures_rebuild_their_policy():
@@ -151,10 +151,10 @@ def test_architectures_rebuild_their_policy():
         cnn(width=22, height=22, pools=(0, 1)),
     ):
         again = build_policy(policy.architecture)
-        params = policy.init(jax.random.key(3))
-        assert jax.tree.structure(again.init(jax.random.key(3))) == jax.tree.structure(params)
+        assert jax.eval_shape(again.init, jax.random.key(3)) == jax.eval_shape(policy.init, jax.random.key(3))
         assert again.architecture == policy.architecture
         assert again.memory_size == policy.memory_size
+        assert build_policy(dict(policy.architecture)) is again
 
 
 def test_wrong_architectures_are_refused():

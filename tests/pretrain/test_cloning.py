@@ -31,6 +31,7 @@ RECURRENT = cnn_policy(
     word_units=2,
     mission_units=3,
     head_units=4,
+    pools=(0,),
     memory_units=3,
 )
 

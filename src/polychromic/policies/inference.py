@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polychromic.errors import UserError
 from polychromic.policies.protocol import Params, Policy
 
-# Batches are padded to one of these, so that few shapes are ever compiled; larger ones to multiples of the last.
+# Batches are padded to one of these, and larger ones cut into pieces of the last, so that few shapes are ever compiled.
 SIZES = (8, 32, 128, 512, 2048)
 SHARED = ("missions", "mission_vectors")  # entries of an observation that are tables, not one row per episode
 
@@ -86,7 +86,24 @@ class Evaluator:
         return Outputs(found.logits.take(which, axis=0), found.value.take(which), None)
 
     def _run(self, rows: dict[str, Any], tables: dict[str, Any], batch: int, memory: Any) -> Outputs:
-        size = padded_size(batch, self.sizes)
+        largest = self.sizes[-1]
+        if batch > largest:
+            cuts = [slice(first, min(first + largest, batch)) for first in range(0, batch, largest)]
+            parts = [
+                self._run(
+                    {name: value[cut] for name, value in rows.items()},
+                    tables,
+                    cut.stop - cut.start,
+                    None if memory is None else memory[cut],
+                )
+                for cut in cuts
+            ]
+            return Outputs(
+                np.concatenate([part.logits for part in parts]),
+                np.concatenate([part.value for part in parts]),
+                None if memory is None else np.concatenate([part.memory for part in parts if part.memory is not None]),
+            )
+        size = next(size for size in self.sizes if batch <= size)
         padded = {name: pad_rows(value, size) for name, value in rows.items()}
         call = _caller(self.policy)
         if memory is None:
@@ -151,14 +168,6 @@ def pad_rows(rows: NDArray[Any], size: int) -> NDArray[Any]:
     padded = np.zeros((size, *rows.shape[1:]), rows.dtype)
     padded[: len(rows)] = rows
     return padded
-
-
-def padded_size(batch: int, sizes: Sequence[int] = SIZES) -> int:
-    """The smallest of the sizes that holds the batch, or a multiple of the last."""
-    for size in sizes:
-        if batch <= size:
-            return size
-    return -(-batch // sizes[-1]) * sizes[-1]
 
 
 @functools.lru_cache(maxsize=64)

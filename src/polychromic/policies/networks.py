@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -204,7 +205,13 @@ NETWORKS: dict[str, Callable[..., Policy]] = {"mlp": mlp_policy, "cnn": cnn_poli
 
 def build_policy(architecture: Mapping[str, Any]) -> Policy:
     """The policy of a recorded architecture: `network` names one of `NETWORKS`, the rest are its arguments."""
-    options = dict(architecture)
+    return _build(json.dumps(dict(architecture), sort_keys=True))
+
+
+@functools.lru_cache(maxsize=64)
+def _build(architecture: str) -> Policy:
+    """One policy object per architecture, so that what jit compiled for one file serves the next."""
+    options = json.loads(architecture)
     network = options.pop("network", None)
     if network not in NETWORKS:
         raise UserError(f"architecture: network is {network!r}; known networks are {', '.join(NETWORKS)}")

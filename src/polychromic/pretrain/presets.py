@@ -45,11 +45,20 @@ PRESETS = {
     "fourrooms": _FOURROOMS,
     "goto": _GOTO,
     "pickup": Preset("pickup", paper_success=0.214, episodes=2000, cloning=Cloning(epochs=15, patience=5)),
-    "synthseq": replace(_SEQUENCES, paper_success=0.202, cloning=Cloning(epochs=5, patience=0)),
+    "synthseq": replace(_SEQUENCES, paper_success=0.202, cloning=Cloning(epochs=3, patience=0)),
     "bosslevel": replace(_SEQUENCES, task="bosslevel", paper_success=0.206),
     "fourrooms-full": replace(_FOURROOMS, observation="full"),
-    "goto-full": replace(_GOTO, observation="full", network={"network": "cnn", "pools": [0, 1]}),
-    "goto-memory": replace(_GOTO, network={"network": "cnn", "memory_units": 64}),
+    "goto-full": replace(
+        _GOTO,
+        observation="full",
+        network={"network": "cnn", "pools": [0, 1]},
+        cloning=Cloning(epochs=8, patience=3),
+    ),
+    "goto-memory": replace(
+        _GOTO,
+        network={"network": "cnn", "memory_units": 64},
+        cloning=Cloning(epochs=8, patience=3, pieces=8),
+    ),
 }
 BASE = tuple(TASKS)  # the five that `polychromic pretrain all` makes
 

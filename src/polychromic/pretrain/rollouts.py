@@ -48,7 +48,7 @@ def roll_out(
     seed: int = 0,
 ) -> Scores:
     """Play every task of the world `rollouts` times with actions drawn from the policy."""
-    evaluate = Evaluator(policy, params, world.mission_tokens)
+    evaluate = Evaluator(policy, params, world.mission_tokens, sizes=(512,))
     rng = np.random.default_rng(seed)
     live = np.arange(world.num_tasks * rollouts)
     rewards = np.zeros(len(live), np.float32)
