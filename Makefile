@@ -11,7 +11,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-trl test-verl check format lint types docs serve-docs benchmarks bench-worlds lock clean
+.PHONY: help demo test test-trl test-verl test-minari base-policies check format lint types docs serve-docs \
+	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -56,6 +57,20 @@ test-trl: .venv-trl/.ready .venv-trl/old/.ready  ## the TRL adapter against real
 test-verl: .venv-verl/.ready  ## the verl adapter against verl's own functions
 	.venv-verl/bin/pytest tests_verl
 
+.venv-minari/.ready: requirements/dev.lock requirements/minari.lock pyproject.toml
+	$(PYTHON) -m venv .venv-minari
+	.venv-minari/bin/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock --requirement requirements/minari.lock
+	.venv-minari/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-minari: .venv-minari/.ready  ## import from and export to real Minari datasets
+	.venv-minari/bin/pytest tests_minari
+
+base-policies: $(BIN)/.ready  ## the five base policies from nothing, into base-policies/ and the package
+	$(BIN)/polychromic pretrain all
+	for task in fourrooms goto pickup synthseq bosslevel; do \
+		cp base-policies/$$task/policy.safetensors src/polychromic/policies/base/$$task.safetensors; done
+
 check: format lint types test docs  ## what CI checks: format, lint, types, tests (with the import rule), docs
 
 format: $(BIN)/.ready
@@ -73,8 +88,9 @@ docs: $(BIN)/.ready  ## build the documentation into site/
 serve-docs: $(BIN)/.ready  ## the documentation at http://127.0.0.1:8000
 	$(BIN)/mkdocs serve
 
-benchmarks: $(BIN)/.ready  ## the measurements behind the speed claims of the core
+benchmarks: $(BIN)/.ready  ## the measurements behind the speed claims of core and policies
 	$(BIN)/python -m benchmarks.closed_form
+	$(BIN)/python -m benchmarks.policies
 
 $(WORLDS_VENV)/bin/.ready: requirements/bench-worlds.lock
 	$(PYTHON) -m venv $(WORLDS_VENV)
@@ -97,3 +113,5 @@ lock:  ## renew the pinned versions (needs uv)
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) .venv-trl .venv-verl $(WORLDS_VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+	rm -rf $(VENV) $(WORLDS_VENV) .venv-minari site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

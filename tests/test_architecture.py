@@ -18,6 +18,7 @@ ALLOWED = {
     "gym": {"envs"},
     "policies": {"core", "errors"},
     "integrations": {"core", "errors"},
+    "pretrain": {"core", "envs", "errors", "integrations", "policies"},
     "cli": {"errors"},
 }
 HEAVY = ("jax", "numba", "minigrid", "gymnasium", "torch", "matplotlib", "scipy.stats", "optax", "tyro", "rich")

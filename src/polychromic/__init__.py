@@ -50,6 +50,12 @@ _LAZY: dict[str, str] = {
     "check_fork": "polychromic.envs.check",
     "from_gymnasium": "polychromic.envs.gymnasium_world",
     "make": "polychromic.envs.grid.world",
+    "Policy": "polychromic.policies.protocol",
+    "Evaluator": "polychromic.policies.inference",
+    "available_policies": "polychromic.policies.files",
+    "load_policy": "polychromic.policies.files",
+    "save_policy": "polychromic.policies.files",
+    "load_demonstrations": "polychromic.pretrain.demonstrations",
 }
 
 __all__ = [

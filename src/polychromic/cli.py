@@ -12,6 +12,10 @@ from polychromic.errors import UserError
 
 # name -> (module:function that tyro turns into a parser, what the overview says of it)
 COMMANDS = {
+    "demos": ("polychromic.pretrain.command:demos", "record demonstrations of a task"),
+    "import-minari": ("polychromic.pretrain.minari_files:import_minari", "demonstrations from a Minari dataset"),
+    "export-minari": ("polychromic.pretrain.minari_files:export_minari", "demonstrations to a Minari dataset"),
+    "pretrain": ("polychromic.pretrain.command:pretrain", "make a base policy: demonstrations, cloning, scores"),
     "theory": ("polychromic.theory.lab:theory", "check the paper's claims by exact enumeration"),
     "check-env": ("polychromic.envs.check_env:check_env", "prove that a Gymnasium environment can be forked"),
     "check-grid": ("polychromic.envs.grid.check:check_grid", "compare the grid engine with minigrid, step by step"),

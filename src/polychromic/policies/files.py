@@ -1,0 +1,180 @@
+"""Policies on disk: safetensors with a JSON header. Loading reads numbers and text, never code."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from polychromic.errors import UserError
+from polychromic.policies.networks import NETWORKS, build_policy
+from polychromic.policies.protocol import Params, Policy
+from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, write_tensors
+
+FORMAT = "polychromic-policy-1"
+
+
+@dataclass(frozen=True)
+class PolicyInfo:
+    """What the header of a policy file says, beside the architecture."""
+
+    task: str = ""  # the Gymnasium id of the level it was trained on
+    observation: str = ""  # "partial" or "full"
+    vocabulary: tuple[str, ...] = ()  # word of each token id
+    words_seen: tuple[str, ...] = ()  # the words that occurred in its training missions
+    configurations: tuple[int, ...] = ()  # level seeds to fine-tune and score it on
+    made: Mapping[str, Any] = field(default_factory=dict)  # command, demonstrations, seed, versions, scores
+    source: str = "<memory>"  # the file it came from, for messages
+
+
+@dataclass(frozen=True)
+class SavedPolicy:
+    """A policy with its parameters (NumPy arrays) and what is known about it."""
+
+    policy: Policy
+    params: Params
+    info: PolicyInfo
+
+
+def save_policy(path: str | os.PathLike[str], policy: Policy, params: Params, info: PolicyInfo | None = None) -> None:
+    """Write parameters and header; the file appears whole or not at all."""
+    info = info or PolicyInfo()
+    header = {
+        "architecture": dict(policy.architecture),
+        "name": policy.name,
+        "task": info.task,
+        "observation": info.observation,
+        "vocabulary": list(info.vocabulary),
+        "words_seen": list(info.words_seen),
+        "configurations": list(info.configurations),
+        "made": dict(info.made),
+    }
+    metadata = {"format": FORMAT, "header": json.dumps(header, ensure_ascii=False)}
+    write_tensors(path, named_arrays(params), metadata)
+
+
+def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> SavedPolicy:
+    """A shipped base policy by name (`available_policies()`), or the policy in a file.
+
+    policy: your own network, if the file holds one; its architecture and its parameters' names and shapes must match.
+    """
+    path = policy_path(name)
+    tensors, metadata = read_tensors(path, FORMAT)
+    header = _parse_header(path, metadata["header"])
+    recorded = header["architecture"]
+    if policy is None:
+        if recorded.get("network") not in NETWORKS:
+            raise UserError(
+                f"{path}: architecture: network is {recorded.get('network')!r}, which is not one of ours "
+                f"({', '.join(NETWORKS)}); give your own with load_policy(path, policy)"
+            )
+        try:
+            policy = build_policy(recorded)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
+    else:
+        _compare_architectures(path, recorded, json.loads(json.dumps(dict(policy.architecture))))
+    expected = jax.eval_shape(policy.init, jax.random.key(0))
+    params = fill_tree(path, expected, tensors)
+    info = PolicyInfo(
+        task=header["task"],
+        observation=header["observation"],
+        vocabulary=tuple(header["vocabulary"]),
+        words_seen=tuple(header["words_seen"]),
+        configurations=tuple(header["configurations"]),
+        made=header["made"],
+        source=str(path),
+    )
+    return SavedPolicy(policy, params, info)
+
+
+def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> None:
+    """Refuse a world that the policy was not made for, naming the file and the field.
+
+    world: a grid world (`task`, `observation`, `num_actions`, `missions`, `mission_tokens`).
+    other_task: accept another level with the same observation and words that the policy has seen.
+    """
+    source, info, architecture = saved.info.source, saved.info, saved.policy.architecture
+    if info.task and info.task != world.task and not other_task:
+        raise UserError(f"{source}: task is {info.task}, the world runs {world.task}")
+    if info.observation and info.observation != world.observation:
+        raise UserError(f"{source}: observation is '{info.observation}', the world shows '{world.observation}'")
+    if architecture.get("num_actions", world.num_actions) != world.num_actions:
+        raise UserError(f"{source}: num_actions is {architecture['num_actions']}, the world has {world.num_actions}")
+    width, height = world.image_shape[:2]
+    cells = architecture.get("cells") or architecture.get("width", width) * architecture.get("height", height)
+    if cells != width * height:
+        raise UserError(f"{source}: the network sees {cells} cells, the world shows {width} × {height}")
+    triples = architecture.get("code_triples")
+    if triples is not None and not np.array_equal(triples, world.code_triples):
+        raise UserError(f"{source}: code_triples differ from those of the world: its codes mean something else")
+    if "num_words" in architecture:
+        check_words(source, info, world.missions, world.mission_tokens)
+
+
+def check_words(source: str, info: PolicyInfo, missions: Sequence[str], tokens: Any) -> None:
+    """Refuse missions with a word that the policy has no token for, or never saw while it was trained."""
+    words_seen = set(info.words_seen or info.vocabulary) - {"<padding>", "<unknown>"}
+    seen = {token for token, word in enumerate(info.vocabulary) if word in words_seen}
+    for mission, row in zip(missions, np.asarray(tokens), strict=True):
+        words = [token for token in row.tolist() if token]
+        strange = [place for place, token in enumerate(words) if token not in seen]
+        if strange:
+            word = info.vocabulary[words[strange[0]]] if words[strange[0]] < len(info.vocabulary) else "?"
+            raise UserError(
+                f"{source}: words_seen has no '{word}', word {strange[0] + 1} of the mission '{mission}'; "
+                "the policy was never trained on it"
+            )
+
+
+def available_policies() -> list[str]:
+    """The names of the base policies shipped with the package."""
+    folder = resources.files("polychromic.policies") / "base"
+    if not folder.is_dir():
+        return []
+    return sorted(
+        file.name.removesuffix(".safetensors") for file in folder.iterdir() if file.name.endswith(".safetensors")
+    )
+
+
+def policy_path(name: str | os.PathLike[str]) -> Path:
+    """The file of a shipped policy, or the path that was given."""
+    if isinstance(name, str) and name in available_policies():
+        return Path(str(resources.files("polychromic.policies") / "base" / f"{name}.safetensors"))
+    path = Path(name)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file, and no shipped policy of this name; shipped are {available_policies()}")
+    return path
+
+
+def _parse_header(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
+    try:
+        header: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}: header is not JSON ({error})") from error
+    texts, lists, maps = (
+        ("task", "observation"),
+        ("vocabulary", "words_seen", "configurations"),
+        ("architecture", "made"),
+    )
+    kinds = {**dict.fromkeys(texts, str), **dict.fromkeys(lists, list), **dict.fromkeys(maps, dict)}
+    for name, kind in kinds.items():
+        if not isinstance(header.get(name), kind):
+            raise UserError(f"{path}: header: '{name}' is {header.get(name)!r}, expected a {kind.__name__}")
+    return header
+
+
+def _compare_architectures(path: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    for name in sorted({*recorded, *given}):
+        if recorded.get(name) != given.get(name):
+            raise UserError(
+                f"{path}: architecture: '{name}' is {recorded.get(name)!r} in the file, "
+                f"{given.get(name)!r} in your policy"
+            )

@@ -1,0 +1,187 @@
+"""Calling a policy from the host: fixed shapes, host arrays in and out, missions encoded once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from polychromic.errors import UserError
+from polychromic.policies.protocol import Params, Policy
+
+# Batches are padded to one of these, and larger ones cut into pieces of the last, so that few shapes are ever compiled.
+SIZES = (8, 32, 128, 512, 2048)
+SHARED = ("missions", "mission_vectors")  # entries of an observation that are tables, not one row per episode
+
+
+class Outputs(NamedTuple):
+    """logits float32 [B, A], value float32 [B], memory float32 [B, memory_size] (None for a memoryless policy)."""
+
+    logits: NDArray[np.float32]
+    value: NDArray[np.float32]
+    memory: NDArray[np.float32] | None
+
+
+def observe(world: Any, state: Any) -> dict[str, NDArray[Any]]:
+    """What a policy sees of a state.
+
+    Grid worlds give codes instead of images and a row of their table of missions instead of tokens (see `Policy`);
+    any other world gives what its `observe` returns.
+    """
+    if hasattr(world, "codes"):
+        return {
+            "codes": world.codes(state),
+            "direction": world.directions(state).astype(np.int32),
+            "mission": world.tasks(state).astype(np.int32),
+        }
+    return dict(world.observe(state))
+
+
+class Evaluator:
+    """A policy with fixed parameters, called many times.
+
+    missions: int32 [M, length], the world's `mission_tokens`; encoded once, here.
+    distinct: evaluate only distinct rows of a batch (of a memoryless policy). With small networks it pays only where
+        most rows of a batch see the same, as just after a fork; benchmarks/policies.py measures it.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        params: Params,
+        missions: NDArray[Any] | None = None,
+        *,
+        distinct: bool = False,
+        sizes: Sequence[int] = SIZES,
+    ) -> None:
+        self.policy = policy
+        self.params = jax.device_put(params)
+        self.sizes = tuple(sizes)
+        self.distinct = distinct and not policy.memory_size
+        self.tables: dict[str, Any] = {}
+        if missions is not None and policy.encode is not None:
+            self.tables["mission_vectors"] = _encoder(policy)(self.params, missions)
+        elif missions is not None:
+            self.tables["missions"] = jax.device_put(missions)
+
+    def __call__(self, obs: Mapping[str, Any], memory: NDArray[Any] | None = None) -> Outputs:
+        """Logits, values and (with memory over time) the next memory, one row per row of `obs`, as NumPy arrays."""
+        rows = {name: np.asarray(value) for name, value in obs.items() if name not in SHARED}
+        tables = {**{name: obs[name] for name in SHARED if name in obs}, **self.tables}
+        batch = len(next(iter(rows.values())))
+        if self.policy.memory_size:
+            if memory is None:
+                memory = np.zeros((batch, self.policy.memory_size), np.float32)
+            return self._run(rows, tables, batch, memory)
+        if not self.distinct or batch <= self.sizes[0]:
+            return self._run(rows, tables, batch, None)
+        first, which = distinct_rows(rows)
+        if len(first) == batch:
+            return self._run(rows, tables, batch, None)
+        found = self._run({name: value.take(first, axis=0) for name, value in rows.items()}, tables, len(first), None)
+        return Outputs(found.logits.take(which, axis=0), found.value.take(which), None)
+
+    def _run(self, rows: dict[str, Any], tables: dict[str, Any], batch: int, memory: Any) -> Outputs:
+        largest = self.sizes[-1]
+        if batch > largest:
+            cuts = [slice(first, min(first + largest, batch)) for first in range(0, batch, largest)]
+            parts = [
+                self._run(
+                    {name: value[cut] for name, value in rows.items()},
+                    tables,
+                    cut.stop - cut.start,
+                    None if memory is None else memory[cut],
+                )
+                for cut in cuts
+            ]
+            return Outputs(
+                np.concatenate([part.logits for part in parts]),
+                np.concatenate([part.value for part in parts]),
+                None if memory is None else np.concatenate([part.memory for part in parts if part.memory is not None]),
+            )
+        size = next(size for size in self.sizes if batch <= size)
+        padded = {name: pad_rows(value, size) for name, value in rows.items()}
+        call = _caller(self.policy)
+        if memory is None:
+            logits, value = call(self.params, {**padded, **tables})
+            return Outputs(np.asarray(logits)[:batch], np.asarray(value)[:batch], None)
+        logits, value, after = call(self.params, {**padded, **tables}, pad_rows(memory, size))
+        return Outputs(np.asarray(logits)[:batch], np.asarray(value)[:batch], np.asarray(after)[:batch])
+
+
+def sample_actions(
+    logits: NDArray[Any], rng: np.random.Generator, temperature: float = 1.0
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Draw an action per row from softmax(logits / temperature): actions int64 [B], their log-probabilities [B].
+
+    One uniform number per row is drawn, whatever the number of actions. temperature 0 takes the most likely action.
+    """
+    if temperature < 0:
+        raise UserError(f"temperature: expected a number from 0 on, got {temperature}")
+    if temperature == 0:
+        actions = np.argmax(logits, axis=1)
+        return actions, np.zeros(len(logits), np.float32)
+    scaled = logits if temperature == 1 else logits / temperature
+    scaled = scaled - scaled.max(axis=1, keepdims=True)
+    weights = np.exp(scaled, dtype=np.float64)
+    cumulative = np.cumsum(weights, axis=1)
+    total = cumulative[:, -1]
+    draws = rng.random(len(logits)) * total
+    actions = (draws[:, None] >= cumulative[:, :-1]).sum(axis=1)
+    chosen = np.take_along_axis(scaled, actions[:, None], axis=1)[:, 0]
+    return actions, (chosen - np.log(total)).astype(np.float32)
+
+
+def distinct_rows(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which rows of several arrays together are distinct.
+
+    Returns `first` (a row of each distinct kind) and `which` (for every row, the entry of `first` that equals it), by
+    a 64-bit hash of the bytes of each row; the chance that two of a thousand different rows collide is below 10⁻¹³.
+    """
+    keys = row_hashes(rows)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return first, which
+
+
+def row_hashes(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row of several arrays together, uint64 [B]."""
+    batch = len(next(iter(rows.values())))
+    parts = [np.ascontiguousarray(rows[name]).view(np.uint8).reshape(batch, -1) for name in sorted(rows)]
+    width = sum(part.shape[1] for part in parts)
+    words = -(-width // 8)
+    packed = np.zeros((batch, words * 8), np.uint8)
+    np.concatenate(parts, axis=1, out=packed[:, :width])
+    mixed = packed.view(np.uint64) * _multipliers(words)
+    # The high bits of a product depend on all bits of the factors; fold them down before the sum.
+    hashes: NDArray[np.uint64] = (mixed ^ (mixed >> np.uint64(32))).dot(_multipliers(words)[::-1])
+    return hashes
+
+
+def pad_rows(rows: NDArray[Any], size: int) -> NDArray[Any]:
+    """The same rows with zeros below, [size, ...]."""
+    if len(rows) == size:
+        return rows
+    padded = np.zeros((size, *rows.shape[1:]), rows.dtype)
+    padded[: len(rows)] = rows
+    return padded
+
+
+@functools.lru_cache(maxsize=64)
+def _caller(policy: Policy) -> Any:
+    return jax.jit(policy.apply)
+
+
+@functools.lru_cache(maxsize=64)
+def _encoder(policy: Policy) -> Any:
+    return jax.jit(policy.encode)  # type: ignore[arg-type]
+
+
+@functools.cache
+def _multipliers(words: int) -> NDArray[np.uint64]:
+    drawn = np.random.default_rng(0).integers(0, 1 << 63, words, np.uint64) << np.uint64(1) | np.uint64(1)
+    drawn.setflags(write=False)
+    return drawn

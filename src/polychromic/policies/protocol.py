@@ -1,0 +1,40 @@
+"""What a policy is: a pair of pure functions on a pytree of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Params = Any  # a pytree of arrays with the top-level keys "actor" and "critic"
+Observation = Mapping[str, Any]  # arrays with one row per episode, but for the shared tables named below
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A network as functions. Two policies are the same only if they are the same object, so that jit can cache by it.
+
+    `init(key) -> params`: a pytree with the top-level keys "actor" and "critic", two groups that the optimiser may
+    treat differently (no array belongs to both).
+
+    `apply(params, obs) -> (logits float32 [B, A], value float32 [B])`: pure and jittable. `obs` is a dict of arrays.
+    A grid world gives
+
+    - `codes` uint8 [B, cells], one code per cell (7 × 7 or the whole grid),
+    - `direction` [B], 0 … 3,
+    - `mission` int32 [B], the row of each episode's mission in
+    - `missions` int32 [M, length], token ids padded with 0: a table, so that each distinct mission is encoded once.
+
+    With memory over time (`memory_size` > 0): `apply(params, obs, memory) -> (logits, value, memory)`, where memory is
+    float32 [B, memory_size], zeros at the start of an episode; an episode forks by copying its row.
+
+    `encode(params, missions) -> vectors [M, E]`, where given, lets callers encode the missions once for many calls and
+    pass `mission_vectors` [M, E] instead of `missions`.
+    """
+
+    name: str
+    init: Callable[[Any], Params]
+    apply: Callable[..., tuple[Any, ...]]
+    architecture: Mapping[str, Any] = field(default_factory=dict)  # JSON-able; what a file needs to rebuild the network
+    encode: Callable[[Params, Any], Any] | None = None
+    memory_size: int = 0

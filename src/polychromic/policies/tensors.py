@@ -1,0 +1,89 @@
+"""Pytrees of arrays in safetensors files: written whole or not at all, read with every difference named."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from polychromic.errors import UserError
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to, beside the target; at the end it replaces the target, after an error it is removed.
+
+    A reader sees the old file or the new one, never half of one.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        # Temporary files are private; the result gets what any new file gets.
+        mask = os.umask(0)
+        os.umask(mask)
+        partial.chmod(0o666 & ~mask)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
+    """A safetensors file of named arrays; metadata must have `format` and `header` for `read_tensors`."""
+    with whole_file(path) as partial:
+        save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, partial, dict(metadata))
+
+
+def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """The arrays and the metadata of a file of the given format; anything else is refused by name."""
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            found = metadata.get("format")
+            if found != expected_format or "header" not in metadata:
+                raise UserError(f"{path}: format is {found!r}, expected '{expected_format}'")
+            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: not a whole safetensors file ({error})") from error
+
+
+def named_arrays(tree: Any) -> dict[str, Any]:
+    """The leaves of a pytree under names such as "actor/conv/0/kernel"."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {_name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def fill_tree(path: str | os.PathLike[str], expected: Any, tensors: Mapping[str, Any]) -> Any:
+    """The arrays of a file in the shape of the expected pytree; every difference is refused by name."""
+    leaves, treedef = jax.tree_util.tree_flatten_with_path(expected)
+    names = [_name(where) for where, _ in leaves]
+    missing, extra = sorted(set(names) - set(tensors)), sorted(set(tensors) - set(names))
+    if missing or extra:
+        raise UserError(
+            f"{path}: the network has other parameters: missing {missing or 'none'}, unknown {extra or 'none'}"
+        )
+    for name, (_, leaf) in zip(names, leaves, strict=True):
+        found = tensors[name]
+        if found.shape != leaf.shape or found.dtype != leaf.dtype:
+            raise UserError(f"{path}: '{name}' is {found.dtype} {found.shape}, expected {leaf.dtype} {leaf.shape}")
+    return jax.tree_util.tree_unflatten(treedef, [tensors[name] for name in names])
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")

@@ -1,0 +1,241 @@
+"""Demonstrations as flat arrays, and their files: compressed, self-describing, refused when damaged or foreign."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polychromic.envs.grid.codes import NUM_CODES
+from polychromic.envs.grid.step import NUM_ACTIONS
+from polychromic.envs.grid.world import GridWorld, make
+from polychromic.errors import UserError
+from polychromic.policies.tensors import whole_file
+
+FORMAT = "polychromic-demonstrations-1"
+NO_SEED = -1  # for episodes whose level cannot be generated again (imported ones)
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstrations:
+    """Episodes one after the other: episode k holds the steps offsets[k] … offsets[k + 1] − 1."""
+
+    task: str  # Gymnasium id
+    observation: str  # "partial" or "full"
+    image_size: tuple[int, int]  # cells, (width, height)
+    codes: NDArray[np.uint8]  # [steps, width · height], what was seen before each action
+    directions: NDArray[np.uint8]  # [steps]
+    actions: NDArray[np.uint8]  # [steps]
+    offsets: NDArray[np.int64]  # [episodes + 1]
+    seeds: NDArray[np.int64]  # [episodes], the level seed of each
+    missions: tuple[str, ...]  # of each episode
+    made: Mapping[str, Any] = field(default_factory=dict)  # expert, horizon, versions, episodes left out
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Steps of each episode, [episodes]."""
+        return np.diff(self.offsets)
+
+
+def replay(
+    task: str, seeds: Sequence[int], actions: Sequence[Sequence[int]], observation: str, made: Mapping[str, Any]
+) -> Demonstrations:
+    """The demonstrations that these actions make on these levels, seen as the grid engine shows them."""
+    lengths = np.array([len(row) for row in actions], np.int64)
+    world = make(task, seeds=seeds, horizon=max(1, int(lengths.max())), observation=observation)  # type: ignore[arg-type]
+    return record(world, actions, made)
+
+
+def record(world: GridWorld, actions: Sequence[Sequence[int]], made: Mapping[str, Any]) -> Demonstrations:
+    """Play one episode per task of the world and write down what is seen before each action."""
+    lengths = np.array([len(row) for row in actions], np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    cells = world.image_shape[0] * world.image_shape[1]
+    seen = np.empty((int(offsets[-1]), cells), np.uint8)
+    looks = np.empty(len(seen), np.uint8)
+    flat = np.array([action for row in actions for action in row], np.uint8)
+    live = np.arange(world.num_tasks)
+    state = world.start(live)
+    for time in range(int(lengths.max(initial=0))):
+        keep = lengths[live] > time
+        if not keep.all():
+            live, state = live[keep], state[keep]
+        steps = offsets[live] + time
+        seen[steps], looks[steps] = world.codes(state), world.directions(state)
+        world.step(state, flat[steps].astype(np.int64))
+    return Demonstrations(
+        task=world.task,
+        observation=world.observation,
+        image_size=(world.image_shape[0], world.image_shape[1]),
+        codes=seen,
+        directions=looks,
+        actions=flat,
+        offsets=offsets,
+        seeds=np.array(world.seeds, np.int64),
+        missions=tuple(world.missions),
+        made=made,
+    )
+
+
+def see_as(demos: Demonstrations, observation: str, chunk: int = 500) -> Demonstrations:
+    """The same episodes with the other observation, by replaying their actions on their levels."""
+    if observation == demos.observation:
+        return demos
+    if (demos.seeds == NO_SEED).any():
+        raise UserError(
+            f"observation: these demonstrations show '{demos.observation}' and do not know their level seeds, so they "
+            f"cannot be replayed as '{observation}'"
+        )
+    parts = []
+    for first in range(0, len(demos), chunk):
+        episodes = range(first, min(first + chunk, len(demos)))
+        rows = [demos.actions[demos.offsets[k] : demos.offsets[k + 1]].tolist() for k in episodes]
+        parts.append(replay(demos.task, demos.seeds[list(episodes)].tolist(), rows, observation, demos.made))
+    return concatenate(parts)
+
+
+def take(demos: Demonstrations, episodes: Sequence[int] | NDArray[np.int64]) -> Demonstrations:
+    """Some of the episodes, in the given order."""
+    episodes = np.asarray(episodes, np.int64)
+    steps = np.concatenate([np.arange(demos.offsets[k], demos.offsets[k + 1]) for k in episodes] or [np.zeros(0, int)])
+    return replace(
+        demos,
+        codes=demos.codes[steps],
+        directions=demos.directions[steps],
+        actions=demos.actions[steps],
+        offsets=np.concatenate([[0], np.cumsum(demos.lengths[episodes])]),
+        seeds=demos.seeds[episodes],
+        missions=tuple(demos.missions[k] for k in episodes),
+    )
+
+
+def concatenate(parts: Sequence[Demonstrations]) -> Demonstrations:
+    """Episodes of several demonstrations of one task and observation."""
+    first = parts[0]
+    for part in parts:
+        for name in ("task", "observation", "image_size"):
+            if getattr(part, name) != getattr(first, name):
+                raise UserError(f"{name}: cannot join {getattr(first, name)!r} and {getattr(part, name)!r}")
+    lengths = np.concatenate([part.lengths for part in parts])
+    return replace(
+        first,
+        codes=np.concatenate([part.codes for part in parts]),
+        directions=np.concatenate([part.directions for part in parts]),
+        actions=np.concatenate([part.actions for part in parts]),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        seeds=np.concatenate([part.seeds for part in parts]),
+        missions=tuple(mission for part in parts for mission in part.missions),
+    )
+
+
+def content_hash(demos: Demonstrations) -> str:
+    """SHA-256 of what was seen and done (not of how the file stores it)."""
+    digest = hashlib.sha256()
+    digest.update(json.dumps([demos.task, demos.observation, demos.image_size, demos.missions]).encode())
+    for array in (demos.codes, demos.directions, demos.actions, demos.offsets, demos.seeds):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------------- files
+
+
+def save_demonstrations(path: str | os.PathLike[str], demos: Demonstrations) -> None:
+    """Write a compressed NumPy archive; the file appears whole or not at all."""
+    header = {
+        "format": FORMAT,
+        "task": demos.task,
+        "observation": demos.observation,
+        "image_size": list(demos.image_size),
+        "missions": list(demos.missions),
+        "made": dict(demos.made),
+    }
+    with whole_file(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(
+            file,
+            header=np.frombuffer(json.dumps(header, ensure_ascii=False).encode(), np.uint8),
+            codes=demos.codes,
+            directions=demos.directions,
+            actions=demos.actions,
+            offsets=demos.offsets,
+            seeds=demos.seeds,
+        )
+
+
+def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -> Demonstrations:
+    """Read and check a file; `task` (a Gymnasium id), where given, must be the one it was made for."""
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file; `polychromic demos TASK --out {path}` makes one") from error
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: not a whole demonstrations file ({error})") from error
+    header = _read_header(path, arrays)
+    if task is not None and header["task"] != task:
+        raise UserError(f"{path}: task is {header['task']}, expected {task}")
+    width, height = header["image_size"]
+    steps = len(arrays["actions"]) if "actions" in arrays else 0
+    episodes = len(header["missions"])
+    shapes = {
+        "codes": (np.uint8, (steps, width * height)),
+        "directions": (np.uint8, (steps,)),
+        "actions": (np.uint8, (steps,)),
+        "offsets": (np.int64, (episodes + 1,)),
+        "seeds": (np.int64, (episodes,)),
+    }
+    for name, (kind, shape) in shapes.items():
+        if name not in arrays:
+            raise UserError(f"{path}: '{name}' is missing")
+        if arrays[name].dtype != kind or arrays[name].shape != shape:
+            raise UserError(
+                f"{path}: '{name}' is {arrays[name].dtype} {arrays[name].shape}, expected {np.dtype(kind)} {shape}"
+            )
+    for name, below in (("codes", NUM_CODES), ("directions", 4), ("actions", NUM_ACTIONS)):
+        if steps and arrays[name].max() >= below:
+            raise UserError(f"{path}: '{name}' holds {arrays[name].max()}, expected numbers below {below}")
+    offsets = arrays["offsets"]
+    if offsets[0] != 0 or offsets[-1] != steps or (np.diff(offsets) < 1).any():
+        raise UserError(f"{path}: 'offsets' do not cut {steps} steps into {episodes} episodes")
+    return Demonstrations(
+        task=header["task"],
+        observation=header["observation"],
+        image_size=(width, height),
+        codes=arrays["codes"],
+        directions=arrays["directions"],
+        actions=arrays["actions"],
+        offsets=offsets,
+        seeds=arrays["seeds"],
+        missions=tuple(header["missions"]),
+        made=header["made"],
+    )
+
+
+def _read_header(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    if "header" not in arrays:
+        raise UserError(f"{path}: 'header' is missing; this is not a demonstrations file")
+    try:
+        header: dict[str, Any] = json.loads(arrays["header"].tobytes())
+    except ValueError as error:
+        raise UserError(f"{path}: 'header' is not JSON ({error})") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        found = header.get("format") if isinstance(header, dict) else None
+        raise UserError(f"{path}: format is {found!r}, expected '{FORMAT}'")
+    for name, kind in (("task", str), ("observation", str), ("image_size", list), ("missions", list), ("made", dict)):
+        if not isinstance(header.get(name), kind):
+            raise UserError(f"{path}: header: '{name}' is {header.get(name)!r}, expected a {kind.__name__}")
+    if len(header["image_size"]) != 2 or not all(isinstance(size, int) and size > 0 for size in header["image_size"]):
+        raise UserError(f"{path}: header: 'image_size' is {header['image_size']}, expected two whole numbers")
+    return header

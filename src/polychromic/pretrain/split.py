@@ -1,0 +1,107 @@
+"""Which episodes train, which test, and which levels fine-tuning will use: decided once, written to a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from polychromic.errors import UserError
+from polychromic.policies.tensors import whole_file
+from polychromic.pretrain.demonstrations import NO_SEED, Demonstrations, content_hash
+
+FORMAT = "polychromic-configurations-1"
+Source = Literal["test", "all"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Episodes (indices into the demonstrations) for training and for validation, and the fine-tuning configurations.
+
+    `configurations` are level seeds: `polychromic.make(task, seeds=split.configurations)` is the fine-tuning world.
+    """
+
+    task: str
+    demonstrations: str  # content hash
+    seed: int
+    source: Source  # where the configurations and the training episodes come from, see `split_episodes`
+    train: tuple[int, ...]
+    test: tuple[int, ...]
+    configurations: tuple[int, ...]
+
+
+def split_episodes(
+    demos: Demonstrations,
+    *,
+    seed: int = 0,
+    num_configurations: int = 50,
+    source: Source = "test",
+    test_share: float = 0.2,
+) -> Split:
+    """80 % of the episodes to train on, 20 % to test on, and levels to fine-tune on.
+
+    source "test": the configurations are drawn from the test part, so the policy never saw them (GoTo, Pickup,
+    FourRooms). source "all": the policy is trained on all episodes, and the configurations are drawn from all of them
+    (SynthSeq, BossLevel); the test part is then part of the training data, too.
+    """
+    if source not in ("test", "all"):
+        raise UserError(f"source: expected 'test' or 'all', got {source!r}")
+    order = np.random.default_rng([seed, 0]).permutation(len(demos))
+    num_test = max(1, round(test_share * len(demos)))
+    test = np.sort(order[:num_test])
+    train = np.arange(len(demos)) if source == "all" else np.sort(order[num_test:])
+    if len(train) == 0:
+        raise UserError(f"demonstrations: {len(demos)} episodes cannot be split; record more")
+    pool = test if source == "test" else np.arange(len(demos))
+    known = pool[demos.seeds[pool] != NO_SEED]
+    if len(known) < num_configurations:
+        raise UserError(
+            f"num_configurations: {num_configurations} wanted, but the {source} part has {len(known)} episodes with "
+            f"a level seed; record at least {round(num_configurations / (test_share if source == 'test' else 1))}"
+        )
+    chosen = np.random.default_rng([seed, 1]).choice(known, num_configurations, replace=False)
+    return Split(
+        task=demos.task,
+        demonstrations=content_hash(demos),
+        seed=seed,
+        source=source,
+        train=tuple(train.tolist()),
+        test=tuple(test.tolist()),
+        configurations=tuple(np.sort(demos.seeds[chosen]).tolist()),
+    )
+
+
+def save_split(path: str | os.PathLike[str], split: Split) -> None:
+    """Write the split as JSON; the file appears whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps({"format": FORMAT, **asdict(split)}) + "\n")
+
+
+def load_split(path: str | os.PathLike[str], task: str | None = None) -> Split:
+    """Read a split; `task` (a Gymnasium id), where given, must be the one it was made for."""
+    try:
+        found = json.loads(Path(path).read_text())
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file; `polychromic pretrain` writes one") from error
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON ({error})") from error
+    if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
+        raise UserError(f"{path}: format: expected '{FORMAT}'; this is not a file of configurations")
+    kinds = {"task": str, "demonstrations": str, "seed": int, "source": str}
+    lists = ("train", "test", "configurations")
+    for name, kind in kinds.items():
+        if not isinstance(found.get(name), kind):
+            raise UserError(f"{path}: '{name}' is {found.get(name)!r}, expected a {kind.__name__}")
+    for name in lists:
+        if not isinstance(found.get(name), list) or not all(isinstance(entry, int) for entry in found[name]):
+            raise UserError(f"{path}: '{name}' is not a list of whole numbers")
+    unknown = set(found) - {*kinds, *lists}
+    if unknown:
+        raise UserError(f"{path}: '{unknown.pop()}' is not a field of a file of configurations")
+    if task is not None and found["task"] != task:
+        raise UserError(f"{path}: task is {found['task']}, expected {task}")
+    return Split(**{**found, **{name: tuple(found[name]) for name in lists}})
