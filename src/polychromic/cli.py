@@ -16,10 +16,14 @@ COMMANDS = {
     "import-minari": ("polychromic.pretrain.minari_files:import_minari", "demonstrations from a Minari dataset"),
     "export-minari": ("polychromic.pretrain.minari_files:export_minari", "demonstrations to a Minari dataset"),
     "pretrain": ("polychromic.pretrain.command:pretrain", "make a base policy: demonstrations, cloning, scores"),
+    "finetune": ("polychromic.train_command:finetune_command", "fine-tune a policy: poly-ppo, ppo, reinforce, …"),
     "theory": ("polychromic.theory.lab:theory", "check the paper's claims by exact enumeration"),
     "check-env": ("polychromic.envs.check_env:check_env", "prove that a Gymnasium environment can be forked"),
     "check-grid": ("polychromic.envs.grid.check:check_grid", "compare the grid engine with minigrid, step by step"),
 }
+
+# Commands whose defaults depend on other arguments read their list of arguments themselves.
+PARSE_THEMSELVES = {"finetune"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         module, function = COMMANDS[name][0].split(":")
         command = getattr(importlib.import_module(module), function)
+        if name in PARSE_THEMSELVES:
+            return int(command(rest))
         return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
     except UserError as error:
         print(f"polychromic {name}: {error}", file=sys.stderr)

@@ -61,6 +61,8 @@ def finetune(
         raise UserError(
             f"configurations_per_iteration is {config.configurations_per_iteration}, the world has {world.num_tasks}"
         )
+    if config.polychromic and not getattr(world, "has_places", True):
+        raise UserError("the world names no places, so all rollouts would count as alike; give from_gymnasium(place=…)")
     learner = init_learner(saved.params, config)
     if out is None:
         return _without_folder(world, saved, config, learner, watch)
@@ -101,6 +103,8 @@ def iterate(
     rng = np.random.default_rng([config.seed, iteration])
     progress = iteration / config.iterations
     tasks = configurations_of(iteration, config, world.num_tasks)
+    if hasattr(world, "reseed"):  # a world with noise of its own
+        world.reseed(int(rng.integers(2**31)))
     evaluator = Evaluator(saved.policy, learner.params, getattr(world, "mission_tokens", None))
     rollouts = collect(
         evaluator,

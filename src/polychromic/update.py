@@ -133,7 +133,7 @@ def _compiled(
             weight = (chosen >= 0).astype(jnp.float32)
             rows = {name: value[jnp.maximum(chosen, 0)] for name, value in batch.items()}
             grads, figures = jax.grad(loss, has_aux=True)(learner.params, rows, tables, weight, coefficients)
-            norms = (optax.global_norm(grads["actor"]), optax.global_norm(grads["critic"]))
+            norms = (optax.tree.norm(grads["actor"]), optax.tree.norm(grads["critic"]))
             changes, optimisers = optimiser.update(grads, learner.optimisers, learner.params)
             params = optax.apply_updates(learner.params, changes)
             return Learner(params, optimisers), sums + jnp.stack([*figures, *norms])
