@@ -50,13 +50,14 @@ class Run:
             raise UserError(
                 f"out: cannot write to {folder} ({error.strerror}); give a folder that can be written"
             ) from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UserError(f"out: another process is writing to {folder}") from error
-        self._describe(json.loads(json.dumps(description)))
         self._logs: dict[str, Any] = {}
         self._board: Any = None
+        try:
+            self._acquire()
+            self._describe(json.loads(json.dumps(description)))
+        except UserError:
+            self._lock.close()
+            raise
 
     def __enter__(self) -> Run:
         return self
@@ -65,6 +66,12 @@ class Run:
         for file in (*self._logs.values(), self._board, self._lock):
             if file is not None:
                 file.close()
+
+    def _acquire(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(f"out: another process is writing to {self.folder}") from error
 
     @property
     def done(self) -> bool:
