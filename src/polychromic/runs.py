@@ -23,10 +23,11 @@ import jax
 import numpy as np
 
 from polychromic.errors import UserError
-from polychromic.policies.files import fill_tree, named_arrays, read_tensors, write_tensors
+from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, whole_file, write_tensors
 
 CHECKPOINT_FORMAT = "polychromic-checkpoint-1"
-LOGS = ("metrics.jsonl", "evaluations.jsonl", "timing.jsonl")
+TIMING = "timing.jsonl"
+LOGS = ("metrics.jsonl", "evaluations.jsonl", TIMING)
 
 
 class Checkpoint(NamedTuple):
@@ -107,9 +108,19 @@ class Run:
         for name in LOGS:
             # What was written after the checkpoint will be written again.
             log = (self.folder / name).open("a+b")
-            log.truncate(lengths.get(name, 0))
+            log.truncate(lengths.get(name, 0) if name != TIMING else self._timed_before(checkpoint.iteration))
             self._logs[name] = log
         return checkpoint
+
+    def _timed_before(self, iteration: int) -> int:
+        """The length of the timing log up to an iteration. Seconds differ from run to run: no checkpoint holds it."""
+        path = self.folder / TIMING
+        kept = 0
+        for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
+            if not line.endswith(b"\n") or json.loads(line)["iteration"] >= iteration:
+                break
+            kept += len(line)
+        return kept
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Make a checkpoint; a kill at any moment leaves this one or the one before."""
@@ -118,7 +129,7 @@ class Run:
             os.fsync(log.fileno())
         header = {
             "iteration": checkpoint.iteration,
-            "log_bytes": {name: log.seek(0, os.SEEK_END) for name, log in self._logs.items()},
+            "log_bytes": {name: log.seek(0, os.SEEK_END) for name, log in self._logs.items() if name != TIMING},
         }
         visits = sorted(checkpoint.visits.items())
         tensors = {
@@ -166,12 +177,8 @@ def read_json(path: Path) -> Any:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that it appears whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:

@@ -18,8 +18,9 @@ from polychromic.collect import FORK_RULES, collect, roll
 from polychromic.config import Config, load_callable, make_config, scheduled
 from polychromic.core.metrics import coverage, pass_at_k
 from polychromic.errors import UserError
-from polychromic.policies.files import PolicyInfo, SavedPolicy, named_arrays, save_policy
+from polychromic.policies.files import PolicyInfo, SavedPolicy, save_policy
 from polychromic.policies.inference import Evaluator
+from polychromic.policies.tensors import named_arrays
 from polychromic.runs import Checkpoint, Run, read_lines
 from polychromic.types import Rollouts
 from polychromic.update import Coefficients, Learner, all_finite, init_learner, update

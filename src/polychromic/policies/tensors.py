@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -46,6 +47,20 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], meta
     """A safetensors file of named arrays; metadata must have `format` and `header` for `read_tensors`."""
     with whole_file(path) as partial:
         save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, partial, dict(metadata))
+        _sort_metadata(partial)
+
+
+def _sort_metadata(path: Path) -> None:
+    """Put the metadata into one order: safetensors writes it in any, and equal content should be equal bytes."""
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(length)
+        if len(text) != length:
+            raise OSError(f"{path}: the header has another length after sorting")
+        file.seek(8)
+        file.write(text)
 
 
 def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[dict[str, Any], dict[str, str]]:
