@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-minari base-policies check format lint types docs serve-docs benchmarks bench-worlds lock clean
+.PHONY: help demo test test-minari base-policies check format lint types docs serve-docs benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -72,6 +72,15 @@ $(WORLDS_VENV)/bin/.ready: requirements/bench-worlds.lock
 
 bench-worlds: $(WORLDS_VENV)/bin/.ready  ## the grid engine against minigrid, EnvPool, NAVIX and XLand-MiniGrid
 	PYTHONPATH=src $(WORLDS_VENV)/bin/python -m benchmarks.worlds
+
+.venv-bench-iteration/bin/.ready: requirements/dev.lock requirements/bench-iteration.lock
+	$(PYTHON) -m venv .venv-bench-iteration
+	.venv-bench-iteration/bin/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock --requirement requirements/bench-iteration.lock
+	.venv-bench-iteration/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+bench-iteration: .venv-bench-iteration/bin/.ready  ## an iteration against the naive way and Stable-Baselines3
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false .venv-bench-iteration/bin/python -m benchmarks.iteration
 
 lock:  ## renew the pinned versions (needs uv)
 	uv pip compile --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate \

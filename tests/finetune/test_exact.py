@@ -23,9 +23,8 @@ def evaluator(world):
     """A random network that likes to walk, so that some goals are reached and others are not."""
     policy = mlp_policy(cells=49, code_triples=world.code_triples)
     params = jax.tree.map(np.array, policy.init(jax.random.key(1)))
-    params["actor"]["head"]["kernel" if "kernel" in params["actor"]["head"] else "w"] *= 60
-    bias = "bias" if "bias" in params["actor"]["head"] else "b"
-    params["actor"]["head"][bias] = np.array([0.6, 0.6, 2.0, -2.0, -2.0, -2.0, -2.0], np.float32)
+    params["actor"]["head"]["kernel"] *= 60
+    params["actor"]["head"]["bias"] = np.array([0.6, 0.6, 2.0, -2.0, -2.0, -2.0, -2.0], np.float32)
     return Evaluator(policy, params)
 
 
