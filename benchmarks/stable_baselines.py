@@ -68,7 +68,7 @@ class Network(BaseFeaturesExtractor):
         tokens = observations["mission"].long()
         longest = max(1, int((tokens > 0).sum(dim=1).max()))
         _, hidden = self.gru(self.words(tokens[:, :longest]))
-        return torch.cat([self.cnn(image), self.direction(observations["direction"]), hidden[0]], dim=1)
+        return torch.cat([self.cnn(image), self.direction(observations["direction"].reshape(-1, 4)), hidden[0]], dim=1)
 
 
 def ppo_seconds(level: str, num_steps: int) -> float:
