@@ -28,7 +28,6 @@ ALLOWED = {
     "train": {"types", "config", "collect", "advantages", "update", "runs", "policies", "core", "errors"},
     "train_command": {"train", "config", "envs", "policies", "errors"},
     "integrations": {"core", "errors"},
-    "pretrain": {"core", "envs", "errors", "integrations", "policies"},
     "cli": {"errors"},
 }
 HEAVY = ("jax", "numba", "minigrid", "gymnasium", "torch", "matplotlib", "scipy.stats", "optax", "tyro", "rich")

@@ -131,6 +131,9 @@ def collect(
     )
 
 
+FLAT = ("actions", "log_probs", "logits", "values", "rewards", "places")
+
+
 @dataclass(frozen=True)
 class Steps:
     """Played trajectories, sorted by trajectory and then by time; flat arrays as in `Rollouts`."""
@@ -178,7 +181,7 @@ def roll(
     if memory_size and memory is None:
         memory = np.zeros((num, memory_size), np.float32)
     columns: dict[str, list[NDArray[Any]]] = {}
-    by_time: dict[str, list[Any]] = {"states": [], "live": [], "memories": []}
+    by_time: dict[str, Any] = {"states": [], "live": [], "memories": []}
     first_places = np.asarray(world.places(state))
     terminated, final_values = np.zeros(num, bool), np.zeros(num, np.float32)
     while len(live):
@@ -220,9 +223,10 @@ def roll(
     order = np.argsort(flat["trajectory"], kind="stable")
     lengths = np.bincount(flat["trajectory"], minlength=num)
     flat = {name: value[order] for name, value in flat.items()}
+    arrays: dict[str, Any] = {name: flat[name] for name in FLAT}
     return Steps(
         obs={name.removeprefix("obs:"): value for name, value in flat.items() if name.startswith("obs:")},
-        **{name: flat[name] for name in ("actions", "log_probs", "logits", "values", "rewards", "places")},
+        **arrays,
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         terminated=terminated,
         final_values=final_values,
@@ -257,17 +261,7 @@ def _join(parts: Sequence[Steps]) -> Steps:
     """Seeds and vines one after another; states by time are no longer needed."""
     if len(parts) == 1:
         return parts[0]
-    names = (
-        "actions",
-        "log_probs",
-        "logits",
-        "values",
-        "rewards",
-        "terminated",
-        "final_values",
-        "first_places",
-        "places",
-    )
+    names = (*FLAT, "terminated", "final_values", "first_places")
     ends = np.cumsum([part.offsets[-1] for part in parts])
     offsets = [parts[0].offsets] + [part.offsets[1:] + end for part, end in zip(parts[1:], ends, strict=False)]
     return Steps(

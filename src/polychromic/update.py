@@ -54,7 +54,7 @@ def update(
     with r = π_θ(a | s)/π_β(a | s); without a clip the first term is −mean log π_θ(a | s) · A.
     """
     size = _padded(rollouts.num_steps)
-    rows = {
+    rows: dict[str, Any] = {
         "actions": rollouts.actions,
         "log_probs": rollouts.log_probs,
         "logits": rollouts.logits,
