@@ -2,7 +2,7 @@
 
     python -m benchmarks.kills [--kills 20] [--iterations 60] [--out FILE]
 
-Starts `polychromic finetune fourrooms`, sends SIGKILL at random moments (while it starts, compiles, collects, updates or
+Starts `polychromic finetune fourrooms`, sends SIGKILL at random moments (as it starts, compiles, collects, updates or
 writes), checks after every kill that the folder can still be read, lets the last start finish, and compares every file
 with those of an undisturbed run.
 """
