@@ -17,7 +17,7 @@ ALLOWED = {
     "envs": {"core", "errors"},
     "gym": {"envs"},
     "policies": {"core", "errors"},
-    "pretrain": {"policies", "envs", "integrations", "core", "errors"},
+    "pretrain": {"evaluate", "policies", "envs", "integrations", "core", "errors"},
     "types": set(),
     "config": {"errors"},
     "collect": {"types", "policies", "errors"},
@@ -25,8 +25,12 @@ ALLOWED = {
     "update": {"types", "config", "policies"},
     "exact": {"policies", "errors"},
     "runs": {"policies", "errors"},
-    "train": {"types", "config", "collect", "advantages", "update", "runs", "policies", "core", "errors"},
+    "evaluate": {"collect", "exact", "runs", "envs", "policies", "core", "errors"},
+    "train": {"evaluate", "types", "config", "collect", "advantages", "update", "runs", "policies", "core", "errors"},
     "train_command": {"train", "config", "envs", "policies", "errors"},
+    # Nothing imports report and demo but the command line, by name.
+    "report": {"evaluate", "config", "runs", "envs", "policies", "core", "errors"},
+    "demo": {"report", "evaluate", "train", "config", "envs", "policies", "errors"},
     "integrations": {"core", "errors"},
     "cli": {"errors"},
 }

@@ -285,9 +285,16 @@ def _place_labels(steps: Steps, seeds: Steps, prefixes: Sequence[tuple[int, int]
             before = seeds.places[seeds.offsets[seed] : seeds.offsets[seed] + step]
             place += [before, seeds.first_places[[seed]]]
             trajectory.append(np.full(len(before) + 1, index))
-    seen, which = np.unique(np.concatenate(place), return_inverse=True)
-    visited = np.zeros((len(lengths), len(seen)), bool)
-    visited[np.concatenate(trajectory), which] = True
+    return label_visits(np.concatenate(trajectory), np.concatenate(place), len(lengths))
+
+
+def label_visits(
+    trajectories: NDArray[np.int64], places: NDArray[np.int64], num_trajectories: int
+) -> NDArray[np.uint64]:
+    """A number per trajectory for the set of places in its visits: trajectory `trajectories[i]` was at `places[i]`."""
+    seen, which = np.unique(places, return_inverse=True)
+    visited = np.zeros((num_trajectories, len(seen)), bool)
+    visited[trajectories, which] = True
     # A sum of well-mixed numbers per place: equal sets have equal sums, different ones differ but for a chance of 2⁻⁶⁴.
     return np.asarray((visited * _mixed(seen)).sum(axis=1, dtype=np.uint64))
 

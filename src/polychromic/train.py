@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import time
 from collections.abc import Callable, Mapping
@@ -14,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.advantages import VisitCounts, estimate
-from polychromic.collect import FORK_RULES, collect, roll
+from polychromic.collect import FORK_RULES, collect
 from polychromic.config import Config, load_callable, make_config, scheduled
 from polychromic.core.metrics import coverage, pass_at_k
 from polychromic.errors import UserError
+from polychromic.evaluate.attempts import play_tasks
 from polychromic.policies.files import PolicyInfo, SavedPolicy, save_policy
 from polychromic.policies.inference import Evaluator
-from polychromic.policies.tensors import named_arrays
+from polychromic.policies.tensors import parameters_hash
 from polychromic.runs import Checkpoint, Run, read_lines
 from polychromic.types import Rollouts
 from polychromic.update import Coefficients, Learner, all_finite, init_learner, update
@@ -147,11 +147,11 @@ def evaluate_briefly(
 ) -> dict[str, Any]:
     """Success, reward, pass@k, coverage and distinct strategies over all configurations, at temperature 1."""
     rollouts_each = config.evaluation_rollouts
-    tasks = np.repeat(np.arange(world.num_tasks), rollouts_each)
     evaluator = Evaluator(saved.policy, learner.params, getattr(world, "mission_tokens", None))
     rng = np.random.default_rng([config.seed, 2, iteration])
-    steps = roll(evaluator, world, world.start(tasks), rng)
-    returns = np.add.reduceat(steps.rewards, steps.offsets[:-1]).reshape(world.num_tasks, rollouts_each)
+    attempts = play_tasks(evaluator, world, rng, attempts=rollouts_each)
+    returns = attempts.rewards.reshape(world.num_tasks, rollouts_each)
+    strategies = attempts.strategies.reshape(world.num_tasks, rollouts_each)
     successes = (returns > 0).sum(axis=1)
     ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k <= rollouts_each]
     passed = pass_at_k(rollouts_each, successes, ks).mean(axis=0)
@@ -159,6 +159,8 @@ def evaluate_briefly(
         "success": float(successes.mean() / rollouts_each),
         "reward": float(returns.mean()),
         "coverage": coverage(successes),
+        "entropy": float(attempts.entropies.mean()),
+        "distinct_strategies": float(np.mean([len(np.unique(row)) for row in strategies])),
         **{f"pass@{k}": float(value) for k, value in zip(ks, passed, strict=True)},
     }
 
@@ -197,14 +199,6 @@ def _result_policy(saved: SavedPolicy, learner: Learner, config: Config) -> Save
     return SavedPolicy(saved.policy, params, info)
 
 
-def policy_hash(params: Any) -> str:
-    """A short name for these exact parameters."""
-    digest = hashlib.sha256()
-    for name, array in sorted(named_arrays(params).items()):
-        digest.update(name.encode() + array.tobytes())
-    return digest.hexdigest()[:16]
-
-
 def _description(world: Any, saved: SavedPolicy, config: Config) -> dict[str, Any]:
     """What must agree for a run to go on."""
     return {
@@ -213,7 +207,7 @@ def _description(world: Any, saved: SavedPolicy, config: Config) -> dict[str, An
         "num_tasks": world.num_tasks,
         "horizon": world.horizon,
         "level_seeds": list(getattr(world, "seeds", ())),
-        "policy": policy_hash(saved.params),
+        "policy": parameters_hash(saved.params),
         "versions": {name: importlib.metadata.version(name) for name in ("polychromic", "jax", "numpy", "minigrid")},
     }
 

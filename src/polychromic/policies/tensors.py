@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
@@ -82,6 +83,14 @@ def named_arrays(tree: Any) -> dict[str, Any]:
     """The leaves of a pytree under names such as "actor/conv/0/kernel"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {_name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def parameters_hash(params: Any) -> str:
+    """A short name for these exact parameters: 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for name, array in sorted(named_arrays(params).items()):
+        digest.update(name.encode() + array.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def fill_tree(path: str | os.PathLike[str], expected: Any, tensors: Mapping[str, Any]) -> Any:
