@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-minari base-policies check format lint types docs serve-docs benchmarks bench-worlds bench-iteration lock clean
+.PHONY: help demo theory browser test test-minari base-policies check format lint types docs serve-docs benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -24,8 +24,17 @@ $(BIN)/.ready: requirements/dev.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(BIN)/.ready  ## a guided tour: the theory lab, with its figures
-	$(BIN)/polychromic theory --out demo
+demo: $(BIN)/.ready  ## PPO against Poly-PPO in a few minutes, ending in a report to look at
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/polychromic demo --out demo
+
+theory: $(BIN)/.ready  ## the theory lab: the paper's claims by exact enumeration, with figures
+	$(BIN)/polychromic theory --out theory
+
+$(BIN)/.browser: $(BIN)/.ready requirements/browser.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/browser.lock
+	@touch $@
+
+browser: $(BIN)/.browser  ## what the tests of the report need beside a Chromium on the PATH
 
 test: $(BIN)/.ready  ## the test suite
 	$(BIN)/pytest

@@ -78,7 +78,7 @@ def test_starts_lie_in_visited_rooms_in_different_cells_and_repeat():
     again = starts_of("fourrooms", range(5), per_room=10)[2]
     assert (again.positions == starts.positions).all()
     scored = score_starts(evaluator, world, starts, np.random.default_rng(0))
-    assert sum(scored["starts_per_configuration"]) == scored["starts"] == len(starts)
+    assert sum(scored["configurations"]["starts"]) == scored["starts"] == len(starts)
     assert 0 < scored["success"]["low"] <= scored["success"]["mean"] <= scored["success"]["high"] < 1
 
 

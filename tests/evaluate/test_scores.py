@@ -5,7 +5,6 @@ import pytest
 
 from polychromic import UserError, evaluate_policy, exact_scores, pass_at_k
 from polychromic.evaluate.attempts import entropy, play, play_tasks
-from polychromic.evaluate.policy import pooled_curve
 from polychromic.evaluate.scores import mean_interval
 from polychromic.policies.inference import Evaluator
 
@@ -120,11 +119,6 @@ def test_recordings_show_each_strategy_once_as_it_was_played(evaluation, fourroo
             if strategy["solved"]:
                 x, y = path[-1, :2]
                 assert evaluation["legend"][str(shown["grid"][x * 19 + y])] == ["goal", ""]
-
-
-def test_runs_of_one_method_are_pooled_per_configuration():
-    curve = pooled_curve([[0, 4], [4, 4]], 4)
-    assert curve["mean"] == pytest.approx([0.75] * 4)
 
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"temperature": -1.0}, {"sweep": (float("nan"),)}])

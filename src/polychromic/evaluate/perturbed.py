@@ -92,7 +92,7 @@ def within_walk(world: Any, task: int) -> NDArray[np.bool_]:
     floor = (grid >= codes.FLOOR) & (grid < codes.KEY)
     areas, _ = label(doors | floor | (grid == codes.EMPTY) | (grid == codes.GOAL))
     x, y = world.positions(state)[0]
-    return np.asarray(areas == areas[x, y]) & (areas > 0)
+    return np.asarray((areas == areas[x, y]) & (areas > 0), np.bool_)
 
 
 def score_starts(
@@ -116,6 +116,6 @@ def score_starts(
     return {
         "success": figure(means, seed, weights=counts),
         "starts": len(starts),
-        "starts_per_configuration": counts.tolist(),
+        "configurations": {"starts": counts.tolist(), "success": np.round(means, 6).tolist()},
         "attempts": attempts,
     }

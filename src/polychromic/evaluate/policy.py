@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polychromic.core.metrics import pass_at_k
 from polychromic.errors import UserError
 from polychromic.evaluate.attempts import play_tasks
 from polychromic.evaluate.perturbed import perturbed_starts, score_starts
 from polychromic.evaluate.recordings import legend, record
-from polychromic.evaluate.scores import PENALTIES, pass_curve, rounded, summarise
+from polychromic.evaluate.scores import PENALTIES, rounded, summarise
 from polychromic.exact import FOUR_ROOMS, exact_scores
 from polychromic.policies.files import SavedPolicy
 from polychromic.policies.inference import Evaluator
@@ -151,15 +150,6 @@ def _exactly_solvable(world: Any, evaluator: Evaluator) -> bool:
 def horizons_of(world: Any) -> NDArray[np.int64]:
     """H of each configuration, [tasks]."""
     return np.asarray(getattr(world, "horizons", np.full(world.num_tasks, world.horizon)))
-
-
-def pooled_curve(successes: Sequence[Sequence[int]], attempts: int) -> dict[str, list[float]]:
-    """pass@k of several runs of one method: each configuration's mean over the runs, intervals over configurations.
-
-    successes: [runs, configurations], of `attempts` attempts each.
-    """
-    values = pass_at_k(attempts, np.asarray(successes), np.arange(1, attempts + 1)).mean(axis=0)
-    return pass_curve(values)
 
 
 def _description(world: Any, saved: SavedPolicy, chosen: Choices) -> dict[str, Any]:

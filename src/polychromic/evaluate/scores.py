@@ -68,25 +68,28 @@ def summarise(
     distinct = np.array([len(np.unique(row)) for row in strategies])
     distinct_solved = np.array([len(np.unique(row[won])) for row, won in zip(strategies, solved, strict=True)])
     lengths = attempts.lengths.reshape(tasks, each)
+    of_each_attempt = np.repeat(horizons, each)
+    per_configuration = {
+        "success": successes / each,
+        "coverage": successes > 0,
+        "entropy": attempts.entropies.reshape(tasks, each).mean(axis=1),
+        "distinct_strategies": distinct,
+        "distinct_successful_strategies": distinct_solved,
+    }
+    for penalty in PENALTIES:
+        rewards = attempts.rescaled_rewards(of_each_attempt, penalty)
+        per_configuration[f"reward_{penalty}"] = rewards.reshape(tasks, each).mean(axis=1)
     figures: dict[str, Any] = {
         "temperature": temperature,
         "attempts": each,
         "confidence": confidence,
-        "success": figure(successes / each, seed),
-        "coverage": figure(successes > 0, seed),
-        "entropy": figure(attempts.entropies.reshape(tasks, each).mean(axis=1), seed),
-        "distinct_strategies": figure(distinct, seed),
-        "distinct_successful_strategies": figure(distinct_solved, seed),
+        **{name: figure(values, seed) for name, values in per_configuration.items()},
+        "pass_at_k": pass_curve(pass_at_k(each, successes, np.arange(1, each + 1)), seed),
     }
-    of_each_attempt = np.repeat(horizons, each)
-    for penalty in PENALTIES:
-        rewards = attempts.rescaled_rewards(of_each_attempt, penalty).reshape(tasks, each).mean(axis=1)
-        figures[f"reward_{penalty}"] = figure(rewards, seed)
-    figures["pass_at_k"] = pass_curve(pass_at_k(each, successes, np.arange(1, each + 1)), seed)
+    # What is needed to pool several runs without resampling runs.
     figures["configurations"] = {
         "successes": successes.tolist(),
-        "distinct": distinct.tolist(),
-        "distinct_successful": distinct_solved.tolist(),
+        **{name: [rounded(value) for value in values] for name, values in per_configuration.items()},
         "mean_steps_to_success": [
             rounded(row[won].mean()) if won.any() else None for row, won in zip(lengths, solved, strict=True)
         ],

@@ -105,28 +105,24 @@ def pooled(method: Method) -> dict[str, Any] | None:
     results = method.results
     if not results:
         return None
-    if len(results) == 1:
-        found = {name: results[0][name] for name in (*FIGURES, "pass_at_k")}
-    else:
-        most = min(result["attempts"] for result in results)
-        curves = [
-            pass_at_k(result["attempts"], result["configurations"]["successes"], np.arange(1, most + 1))
-            for result in results
-        ]
-        found = {"pass_at_k": pass_curve(np.mean(curves, axis=0))}
-        for name in FIGURES:
-            # Where figures per configuration are not kept, the spread of the runs themselves is resampled.
-            found[name] = figure([result[name]["mean"] for result in results])
-        found["success"] = figure(np.mean([curve[:, 0] for curve in curves], axis=0))
-    shares = [np.array(result["configurations"]["successes"]) / result["attempts"] for result in results]
-    found["solved"] = np.round(np.mean(shares, axis=0), 4).tolist()
+    most = min(result["attempts"] for result in results)
+    curves = [
+        pass_at_k(result["attempts"], result["configurations"]["successes"], np.arange(1, most + 1))
+        for result in results
+    ]
+    found: dict[str, Any] = {"pass_at_k": pass_curve(np.mean(curves, axis=0))}
+    for name in FIGURES:
+        found[name] = figure(np.mean([result["configurations"][name] for result in results], axis=0))
+    found["solved"] = np.round(np.mean([result["configurations"]["success"] for result in results], axis=0), 4).tolist()
     found["attempts"] = [result["attempts"] for result in results]
     found["temperature"] = results[0]["temperature"]
     if len(results) == 1 and "exact" in results[0]:
         found["exact"] = {name: results[0]["exact"][name] for name in ("success", "pass_at_k")}
-    perturbed = [result["perturbed"]["success"] for result in results if "perturbed" in result]
+    perturbed = [result["perturbed"]["configurations"] for result in results if "perturbed" in result]
     if perturbed:
-        found["perturbed"] = perturbed[0] if len(perturbed) == 1 else figure([one["mean"] for one in perturbed])
+        # Runs from one pretrained policy and seed share their starts, so the weights are those of any of them.
+        means = np.mean([one["success"] for one in perturbed], axis=0)
+        found["perturbed"] = figure(means, weights=perturbed[0]["starts"])
     return found
 
 

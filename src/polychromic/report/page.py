@@ -80,9 +80,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "title": comparison.title,
         "task": comparison.task,
         "horizon": comparison.horizon,
-        "configurations": [
-            {"seed": seed, "mission": mission} for seed, mission in zip(seeds, missions, strict=False)
-        ],
+        "configurations": [{"seed": seed, "mission": mission} for seed, mission in zip(seeds, missions, strict=False)],
         "gridShape": drawn.get("grid_shape", []),
         "legend": drawn.get("legend", {}),
         "methods": [_method(method) for method in comparison.methods],
@@ -94,12 +92,23 @@ def _method(method: Method) -> dict[str, Any]:
     return {
         "label": method.label,
         "runs": [
-            {"name": entry.name, "seed": entry.seed, **training_curves(entry)} for entry in method.entries if entry.metrics
+            {"name": entry.name, "seed": entry.seed, **training_curves(entry)}
+            for entry in method.entries
+            if entry.metrics
         ],
         "figures": pooled(method),
+        "sweep": _sweep(method),
         "recordings": shown,
         "hashes": sorted({entry.evaluation["policy"]["hash"] for entry in method.entries if entry.evaluation}),
     }
+
+
+def _sweep(method: Method) -> list[list[float]]:
+    """Temperature, success, low, high, in order; of the first policy that has a sweep, not repeated for its best."""
+    evaluations = [entry.evaluation for entry in method.entries if entry.evaluation]
+    tried: list[dict[str, Any]] = next((one["sweep"] for one in evaluations if "sweep" in one), [])
+    found = [(one["temperature"], *(one["success"][name] for name in ("mean", "low", "high"))) for one in tried]
+    return [list(point) for point in sorted(found)] if method.key else []
 
 
 def page(data: Mapping[str, Any]) -> str:

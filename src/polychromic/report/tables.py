@@ -42,9 +42,7 @@ def _main_table(comparisons: Sequence[Comparison]) -> Table:
     paper = paper_results()
     rows = []
     for comparison in comparisons:
-        theirs = dict(
-            zip(paper["methods"], paper["reward_and_success_percent"].get(comparison.task, []), strict=False)
-        )
+        theirs = dict(zip(paper["methods"], paper["reward_and_success_percent"].get(comparison.task, []), strict=False))
         for method in _with_missing(comparison, list(theirs)):
             ours = pooled(method)
             reward, success = theirs.get(method.key, (None, None))

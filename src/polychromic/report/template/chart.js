@@ -1,5 +1,6 @@
 // Line charts with intervals. Series: {label, colour, dash, points: [[x, y, low, high]], thin}.
-const CHART = { width: 560, height: 320, left: 52, right: 14, top: 12, bottom: 44 };
+// On a phone a chart is drawn smaller, so that its text is not scaled down with it.
+const CHART = { width: innerWidth < 600 ? 370 : 560, height: innerWidth < 600 ? 260 : 320, left: 52, right: 14, top: 12, bottom: 44 };
 
 function niceStep(span, count) {
   const raw = span / count;
@@ -47,7 +48,7 @@ function lineChart({ title, xLabel, yLabel, series, logX = false, unit = false }
       draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, shortNumber(tick)));
   }
   const ticks = logX ? [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024].filter((tick) => tick >= xLow && tick <= xHigh)
-    : linearTicks(xLow, xHigh, 6);
+    : linearTicks(xLow, xHigh, width < 500 ? 4 : 6);
   for (const tick of ticks) {
     picture.append(draw("text", { x: x(tick), y: height - bottom + 18, "text-anchor": "middle" }, shortNumber(tick)));
   }

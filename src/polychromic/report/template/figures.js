@@ -29,6 +29,12 @@ function passCurves(comparison) {
     series: [...series, ...exact] });
 }
 
+function sweepChart(comparison) {
+  const series = comparison.methods.map((method, index) => ({ label: method.label, colour: colour(index), points: method.sweep }))
+    .filter((one) => one.points.length);
+  return series.length ? lineChart({ title: "Success against sampling temperature", xLabel: "temperature", yLabel: "success", unit: true, series }) : null;
+}
+
 // Mean over runs at the iterations that all of them have.
 function meanOf(runs, name, axis) {
   const count = Math.min(...runs.map((run) => run[name].length));

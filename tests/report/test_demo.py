@@ -1,0 +1,23 @@
+"""The demo from a policy to its report, in small."""
+
+from polychromic.cli import main
+
+
+def test_the_demo_ends_in_a_report_and_plain_words(results, tmp_path, capfd):
+    out = tmp_path / "demo"
+    options = ["--iterations", "2", "--configurations-per-iteration", "1", "--configurations", "3", "--attempts", "8"]
+    assert main(["demo", "--policy", str(results["policy"]), "--out", str(out), *options]) == 0
+    printed = capfd.readouterr().out
+    for part in ("pretrained at its best temperature", "One attempt: ", "8 attempts: ", "Distinct room sets: "):
+        assert part in printed
+    assert str(out.resolve() / "report.html") in printed
+    page = (out / "report.html").read_text()
+    for label in ('"pretrained"', '"pretrained, best temperature', '"ppo"', '"poly-ppo"'):
+        assert f'"label":{label}' in page
+    assert "fourrooms" in (out / "tables.md").read_text()
+
+
+def test_an_unknown_policy_is_one_line(tmp_path, capsys):
+    assert main(["demo", "--policy", "nobody", "--out", str(tmp_path / "demo")]) == 2
+    assert "policy is 'nobody'" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
