@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -24,7 +24,7 @@ def evaluate(
     *,
     attempts: int = 160,
     temperature: float = 1.0,
-    sweep: bool | None = None,
+    sweep: Literal["base", "always", "never"] = "base",
     temperatures: tuple[float, ...] = SWEEP,
     perturbed: bool = False,
     pretrained: str = "",
@@ -40,8 +40,8 @@ def evaluate(
         target: a run directory, a policy file, or a shipped base policy by name.
         attempts: attempts at each configuration; pass@k is estimated for k = 1 up to this.
         temperature: sampling temperature.
-        sweep: also find the temperature with the highest success and evaluate there. Not given: for base policies
-            only, whose best temperature is the control of every comparison.
+        sweep: whether to find the temperature with the highest success too and evaluate there; `base`: for policies
+            that are not the end of a run, whose best temperature is the control of every comparison.
         temperatures: to try in the sweep.
         perturbed: also pass@1 from other starts, in the rooms that the pretrained policy visits.
         pretrained: the policy that the run began with, for --perturbed. Not given: the shipped one of the task.
@@ -57,7 +57,7 @@ def evaluate(
     path = out or (found.folder / EVALUATION if found.folder else Path("evaluations") / f"{found.name}.json")
     if path.is_dir():
         raise UserError(f"out is {path}, a folder; give the name of a file")
-    sweeping = not found.is_run if sweep is None else sweep
+    sweeping = sweep == "always" or (sweep == "base" and not found.is_run)
     evaluation = evaluate_and_write(
         found,
         world,
