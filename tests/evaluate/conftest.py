@@ -1,10 +1,10 @@
 """FourRooms and a policy that several tests evaluate."""
 
 import pytest
-from walkers import walker
 
 import polychromic
 from polychromic.policies.files import save_policy
+from walkers import walker
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import gymnasium
 import minigrid  # noqa: F401  (registers its levels)
 import numpy as np
 import pytest
-from walkers import walker
 
 import polychromic
 from polychromic import UserError
@@ -14,6 +13,7 @@ from polychromic.envs.grid.expert import expert_for
 from polychromic.evaluate.attempts import play_tasks
 from polychromic.evaluate.perturbed import HIGH_TEMPERATURE, perturbed_starts, score_starts, within_walk
 from polychromic.policies.inference import Evaluator
+from walkers import walker
 
 
 def starts_of(task, seeds, per_room=2):
