@@ -89,7 +89,7 @@ def test_the_viewer_steps_and_compares(page):
     panels.nth(0).locator("select").select_option(label="ppo")
     assert panels.nth(0).locator("select option:checked").inner_text() == "ppo"
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("!document.querySelector('.step').textContent.startsWith('step 0 ')")
+    page.locator(".step").filter(has_not_text="step 0 of").wait_for()
     page.get_by_role("button", name="Pause").click()
 
 

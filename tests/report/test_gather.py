@@ -33,8 +33,27 @@ def test_bad_directories_cost_a_line_each_and_the_rest_is_reported(results, tmp_
     torn.write_text(results["base"].read_text()[:1000])
     other = tmp_path / "other.json"
     other.write_text("{}")
+    short = tmp_path / "short.json"
+    found = json.loads(results["base"].read_text())
+    found["best"]["configurations"]["entropy"].pop()
+    short.write_text(json.dumps(found))
+    bare = tmp_path / "bare.json"
+    del found["result"]["configurations"]["successes"]
+    bare.write_text(json.dumps(found))
     out = tmp_path / "report.html"
-    given = [tmp_path / "nowhere", foreign, half, broken, going, torn, other, results["base"], results["poly-ppo"]]
+    given = [
+        short,
+        bare,
+        tmp_path / "nowhere",
+        foreign,
+        half,
+        broken,
+        going,
+        torn,
+        other,
+        results["base"],
+        results["poly-ppo"],
+    ]
     assert main(["report", *map(str, given), "--out", str(out)]) == 0
     lines = capsys.readouterr().err.splitlines()
     for name, reason in [
@@ -46,9 +65,11 @@ def test_bad_directories_cost_a_line_each_and_the_rest_is_reported(results, tmp_
         ("going", "is not complete: 2 of 2"),
         ("torn.json", "cannot be read"),
         ("other.json", "is not an evaluation"),
+        ("short.json", "'entropy' of 'best' is not about 4"),
+        ("bare.json", "'result' has no 'successes'"),
     ]:
         assert sum(name in line and reason in line for line in lines) == 1, (name, reason)
-    assert len(lines) == 8
+    assert len(lines) == 10
     assert "poly-ppo" in out.read_text()
 
 

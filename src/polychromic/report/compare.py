@@ -12,9 +12,8 @@ import numpy as np
 from polychromic.core.metrics import pass_at_k
 from polychromic.evaluate.scores import figure, pass_curve
 from polychromic.evaluate.targets import short_name
-from polychromic.report.gather import METHOD_ORDER, Entry
+from polychromic.report.gather import FIGURES, METHOD_ORDER, Entry
 
-FIGURES = ("success", "reward_0.5", "reward_0.9", "coverage", "entropy", "distinct_strategies")
 CURVES = ("success", "coverage", "entropy", "distinct_strategies")  # of evaluations during training
 
 

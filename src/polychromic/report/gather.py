@@ -12,6 +12,7 @@ from polychromic.evaluate.policy import FORMAT
 from polychromic.evaluate.targets import EVALUATION, described_run
 from polychromic.runs import read_json, read_lines
 
+FIGURES = ("success", "reward_0.5", "reward_0.9", "coverage", "entropy", "distinct_strategies")
 METHOD_ORDER = ("pretrained", "reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
 
 
@@ -115,4 +116,20 @@ def _read_evaluation(path: Path) -> dict[str, Any]:
     for name, kind in {"task": str, "level_seeds": list, "horizon": int, "policy": dict, "result": dict}.items():
         if not isinstance(found.get(name), kind):
             raise UserError(f"{path} is damaged: it has no '{name}'")
+    for part in ("result", "best"):
+        if part in found:
+            _check_result(path, part, found[part], len(found["level_seeds"]))
     return found
+
+
+def _check_result(path: Path, part: str, result: Any, num_tasks: int) -> None:
+    """Whether everything that a comparison reads is there, for every configuration."""
+    try:
+        figures = result["configurations"]
+        lengths = {name: len(figures[name]) for name in ("successes", *FIGURES)}
+        [result[name] for name in ("attempts", "temperature")]
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged: '{part}' has no {error}") from error
+    wrong = [name for name, length in lengths.items() if length != num_tasks]
+    if wrong:
+        raise UserError(f"{path} is damaged: '{wrong[0]}' of '{part}' is not about {num_tasks} configurations")
