@@ -109,7 +109,7 @@ def _evaluate_base(policy: str, configurations: int, out: str, attempts: int, se
 
 
 def _follow(jobs: dict[str, Future[None]], runs: dict[str, Path], iterations: int) -> None:
-    """Bars that count the iterations in the runs' logs, until all jobs are done; a failure is raised at once."""
+    """Bars that count the iterations in the runs' logs, until all jobs are done; a failure is raised."""
     columns = (TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("{task.fields[doing]}"), console=Console(stderr=True)) as progress:
         bars = {

@@ -25,8 +25,8 @@ def starts_of(task, seeds, per_room=2):
 
 @pytest.mark.parametrize("task", ["goto", "bosslevel"])
 def test_the_bot_solves_every_start(task):
-    world, _, starts = starts_of(task, range(6))
-    assert len(starts) >= 12
+    world, _, starts = starts_of(task, range(5), per_room=1)
+    assert len(starts) >= 10
     for number in range(len(starts)):
         configuration = int(starts.tasks[number])
         with gymnasium.make(world.task, max_steps=2000) as wrapped:

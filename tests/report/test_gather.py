@@ -8,7 +8,7 @@ import pytest
 
 from polychromic import UserError, write_report
 from polychromic.cli import main
-from polychromic.report.compare import compare, pooled, training_curves
+from polychromic.report.compare import compare, pooled, training_curves, without_control
 from polychromic.report.gather import gather
 from polychromic.report.tables import as_markdown, paper_results, tables
 from polychromic.report.words import differences, in_words
@@ -90,6 +90,9 @@ def test_methods_in_the_papers_order_with_the_control(results):
     assert labels[0] == "pretrained"
     assert labels[1].startswith("pretrained, best temperature (")
     assert labels[2:] == ["ppo", "poly-ppo"]
+    assert without_control(comparison) == []
+    (alone,) = compare(gather([results["ppo"]])[0])
+    assert "the control is missing" in without_control(alone)[0]
     curves = training_curves(comparison.methods[3].entries[0])
     assert curves["trajectories"] == [36, 72]
     assert curves["steps"] == sorted(curves["steps"])

@@ -81,6 +81,18 @@ def _methods(entries: Sequence[Entry]) -> list[Method]:
     return sorted(methods, key=place)
 
 
+def without_control(comparison: Comparison) -> list[str]:
+    """A remark if runs are compared without the pretrained policy at its best temperature."""
+    runs = any(entry.metrics for method in comparison.methods for entry in method.entries)
+    control = any(not method.key and method.label.startswith("pretrained") for method in comparison.methods)
+    if not runs or control:
+        return []
+    return [
+        f"{comparison.title}: the control is missing, the pretrained policy at its best temperature; "
+        f"polychromic evaluate {comparison.task} writes evaluations/{comparison.task}.json, to be given too"
+    ]
+
+
 def _without_training(entry: Entry) -> Entry:
     return Entry(
         entry.name,

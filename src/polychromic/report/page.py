@@ -13,7 +13,7 @@ from typing import Any
 
 from polychromic import __version__
 from polychromic.policies.tensors import whole_file
-from polychromic.report.compare import Comparison, Method, compare, pooled, training_curves
+from polychromic.report.compare import Comparison, Method, compare, pooled, training_curves, without_control
 from polychromic.report.gather import gather
 from polychromic.report.tables import Table, as_markdown, tables
 
@@ -43,6 +43,7 @@ def write_report(
     """
     entries, problems = gather(runs)
     comparisons = compare(entries)
+    problems += [remark for one in comparisons for remark in without_control(one)]
     made = tables(comparisons)
     data = page_data(comparisons, made, problems, title=title, summary=summary)
     for path, text in ((out, page(data)), (markdown, as_markdown(made, problems))):

@@ -74,6 +74,15 @@ function lineChart({ title, xLabel, yLabel, series, logX = false, unit = false }
     }
   }
 
+  // A legend inside the picture, so that a saved figure explains itself.
+  const named = shown.filter((one) => !one.thin && !one.dash);
+  const notes = shown.some((one) => one.dash) ? [...named, { label: "dotted: exact", colour: "var(--soft)", dash: "2 4" }] : named;
+  notes.forEach((one, number) => {
+    const line = height - bottom - 10 - 15 * (notes.length - 1 - number);
+    picture.append(draw("line", { x1: width - right - 24, x2: width - right - 4, y1: line - 4, y2: line - 4, stroke: one.colour, "stroke-width": 2.4, "stroke-dasharray": one.dash || null }),
+      draw("text", { class: "key", x: width - right - 30, y: line, "text-anchor": "end", "font-size": 11 }, one.label));
+  });
+
   const values = [...new Set(xs)].sort((a, b) => a - b);
   const cursor = draw("line", { y1: top, y2: height - bottom, stroke: "var(--soft)", "stroke-dasharray": "3 3", visibility: "hidden" });
   picture.append(cursor);

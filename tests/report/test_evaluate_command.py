@@ -2,23 +2,13 @@
 
 import json
 
-import pytest
-
-from polychromic import finetune
 from polychromic.cli import main
 
 
-@pytest.fixture(scope="module")
-def run(fourrooms, saved, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "ppo"
-    finetune(fourrooms, saved, method="ppo", iterations=1, budget=4, evaluation_rollouts=2, out=folder)
-    return folder
-
-
-def test_a_policy_file_gets_a_sweep_and_perturbed_starts(policy_file, tmp_path, capsys):
+def test_a_policy_file_gets_a_sweep_and_perturbed_starts(results, tmp_path, capsys):
     out = tmp_path / "walker.json"
     options = ["--attempts", "8", "--configurations", "3", "--temperatures", "1.0", "0.5", "--perturbed"]
-    assert main(["evaluate", str(policy_file), *options, "--out", str(out)]) == 0
+    assert main(["evaluate", str(results["policy"]), *options, "--out", str(out)]) == 0
     found = json.loads(out.read_text())
     assert len(found["level_seeds"]) == 3
     assert [tried["temperature"] for tried in found["sweep"]] == [1.0, 0.5]
@@ -30,16 +20,21 @@ def test_a_policy_file_gets_a_sweep_and_perturbed_starts(policy_file, tmp_path, 
         assert part in printed
 
 
-def test_a_run_is_evaluated_into_its_folder(run, policy_file):
-    assert main(["evaluate", str(run), "--attempts", "4", "--perturbed", "--pretrained", str(policy_file)]) == 0
-    found = json.loads((run / "evaluation.json").read_text())
+def test_a_run_is_evaluated_into_its_folder(results):
+    found = json.loads((results["ppo"] / "evaluation.json").read_text())
     assert found["policy"]["method"] == "ppo"
     assert found["policy"]["run_seed"] == 0
     assert "sweep" not in found
-    assert len(found["result"]["pass_at_k"]["mean"]) == 4
+    assert len(found["result"]["pass_at_k"]["mean"]) == 16
+    base = json.loads(results["base"].read_text())
+    perturbed = found["result"]["perturbed"]
+    assert perturbed["pretrained"] == base["policy"]["hash"] != found["policy"]["hash"]
+    # The same starts for every method.
+    assert perturbed["configurations"]["starts"] == base["result"]["perturbed"]["configurations"]["starts"]
 
 
-def test_mistakes_get_one_line(run, policy_file, tmp_path, capsys):
+def test_mistakes_get_one_line(results, tmp_path, capsys):
+    run, policy_file = results["ppo"], results["policy"]
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     half = tmp_path / "half"
