@@ -1,5 +1,7 @@
-"""Real runs, small: a base policy with a sweep, PPO and Poly-PPO on FourRooms; and a real browser to look at them."""
+"""Real runs, made by a small demo on FourRooms and evaluated with perturbed starts; a real browser to see them in."""
 
+import contextlib
+import io
 import json
 import shutil
 
@@ -23,20 +25,21 @@ FLAGS = (
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory):
-    """Paths by name: base (an evaluation), ppo and poly-ppo (runs, evaluated), policy."""
+    """Paths by name: policy, demo, its runs ppo and poly-ppo, base (an evaluation); printed: what the demo printed."""
     folder = tmp_path_factory.mktemp("report")
     world = polychromic.make("fourrooms", seeds=range(4))
     saved = walker(world)
-    found = {"policy": folder / "walker.safetensors", "base": folder / "base.json"}
+    found = {"policy": folder / "walker.safetensors", "base": folder / "base.json", "demo": folder / "demo"}
     save_policy(found["policy"], saved.policy, saved.params, saved.info)
+    small = ["--iterations", "2", "--configurations-per-iteration", "1", "--attempts", "8"]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(["demo", "--policy", str(found["policy"]), "--out", str(found["demo"]), *small]) == 0
+    found["printed"] = printed.getvalue()
     options = ["--attempts", "16", "--perturbed"]
     sweep = ["--temperatures", "1.0", "0.5"]
     assert main(["evaluate", str(found["policy"]), *options, *sweep, "--out", str(found["base"])]) == 0
-    small = {"iterations": 2, "evaluate_every": 1, "evaluation_rollouts": 4}
-    sizes = {"ppo": {"budget": 8}, "poly-ppo": {"budget": 36, "rollouts_per_state": 4, "set_size": 2}}
-    for method, settings in sizes.items():
-        found[method] = folder / method
-        polychromic.finetune(world, saved, method=method, out=found[method], **small, **settings)
+    for method in ("ppo", "poly-ppo"):
+        found[method] = found["demo"] / f"fourrooms-{method}-0"
         assert main(["evaluate", str(found[method]), *options, "--pretrained", str(found["policy"])]) == 0
     evaluation = json.loads(found["base"].read_text())
     evaluation["missions"][1] = NASTY

@@ -3,11 +3,8 @@
 from polychromic.cli import main
 
 
-def test_the_demo_ends_in_a_report_and_plain_words(results, tmp_path, capfd):
-    out = tmp_path / "demo"
-    options = ["--iterations", "2", "--configurations-per-iteration", "1", "--configurations", "3", "--attempts", "8"]
-    assert main(["demo", "--policy", str(results["policy"]), "--out", str(out), *options]) == 0
-    printed = capfd.readouterr().out
+def test_the_demo_ends_in_a_report_and_plain_words(results):
+    printed, out = results["printed"], results["demo"]
     for part in ("pretrained at its best temperature", "One attempt: ", "8 attempts: ", "Distinct room sets: "):
         assert part in printed
     assert str(out.resolve() / "report.html") in printed

@@ -94,7 +94,7 @@ def test_methods_in_the_papers_order_with_the_control(results):
     (alone,) = compare(gather([results["ppo"]])[0])
     assert "the control is missing" in without_control(alone)[0]
     curves = training_curves(comparison.methods[3].entries[0])
-    assert curves["trajectories"] == [36, 72]
+    assert curves["trajectories"] == [136, 272]
     assert curves["steps"] == sorted(curves["steps"])
     assert len(curves["success"]) == 2
 
