@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-trl test-verl test-minari base-policies check format lint types docs serve-docs \
+.PHONY: help demo theory browser test test-trl test-verl test-minari base-policies check format lint types docs serve-docs \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -25,8 +25,17 @@ $(BIN)/.ready: requirements/dev.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(BIN)/.ready  ## a guided tour: the theory lab, with its figures
-	$(BIN)/polychromic theory --out demo
+demo: $(BIN)/.ready  ## PPO against Poly-PPO in a few minutes, ending in a report to look at
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/polychromic demo --out demo
+
+theory: $(BIN)/.ready  ## the theory lab: the paper's claims by exact enumeration, with figures
+	$(BIN)/polychromic theory --out theory
+
+$(BIN)/.browser: $(BIN)/.ready requirements/browser.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/browser.lock
+	@touch $@
+
+browser: $(BIN)/.browser  ## what the tests of the report need beside a Chromium on the PATH
 
 test: $(BIN)/.ready  ## the test suite
 	$(BIN)/pytest
@@ -99,6 +108,15 @@ $(WORLDS_VENV)/bin/.ready: requirements/bench-worlds.lock
 
 bench-worlds: $(WORLDS_VENV)/bin/.ready  ## the grid engine against minigrid, EnvPool, NAVIX and XLand-MiniGrid
 	PYTHONPATH=src $(WORLDS_VENV)/bin/python -m benchmarks.worlds
+
+.venv-bench-iteration/bin/.ready: requirements/dev.lock requirements/bench-iteration.lock
+	$(PYTHON) -m venv .venv-bench-iteration
+	.venv-bench-iteration/bin/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock --requirement requirements/bench-iteration.lock
+	.venv-bench-iteration/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+bench-iteration: .venv-bench-iteration/bin/.ready  ## an iteration against the naive way and Stable-Baselines3
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false .venv-bench-iteration/bin/python -m benchmarks.iteration
 
 # The locks of the adapters are what `pip freeze` shows (without local version labels) after, in a new environment,
 #   trl.lock:  pip install torch==2.13.0 trl==1.16.0 matplotlib tyro pytest hatchling editables

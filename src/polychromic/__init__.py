@@ -49,6 +49,13 @@ __version__ = "0.1.0"
 _LAZY: dict[str, str] = {
     "check_fork": "polychromic.envs.check",
     "from_gymnasium": "polychromic.envs.gymnasium_world",
+    "Config": "polychromic.config",
+    "evaluate_policy": "polychromic.evaluate.policy",
+    "perturbed_starts": "polychromic.evaluate.perturbed",
+    "write_report": "polychromic.report.page",
+    "exact_scores": "polychromic.exact",
+    "finetune": "polychromic.train",
+    "make_config": "polychromic.config",
     "make": "polychromic.envs.grid.world",
     "Policy": "polychromic.policies.protocol",
     "Evaluator": "polychromic.policies.inference",

@@ -16,11 +16,19 @@ COMMANDS = {
     "import-minari": ("polychromic.pretrain.minari_files:import_minari", "demonstrations from a Minari dataset"),
     "export-minari": ("polychromic.pretrain.minari_files:export_minari", "demonstrations to a Minari dataset"),
     "pretrain": ("polychromic.pretrain.command:pretrain", "make a base policy: demonstrations, cloning, scores"),
+    "finetune": ("polychromic.train_command:finetune_command", "fine-tune a policy: poly-ppo, ppo, reinforce, …"),
+    "evaluate": ("polychromic.evaluate.command:evaluate", "score a run or a policy: success, pass@k, strategies, …"),
+    "report": ("polychromic.report.command:report", "compare runs and policies on one page that opens offline"),
+    "watch": ("polychromic.report.watch:watch", "see a policy act, in the terminal or as a GIF"),
+    "demo": ("polychromic.demo:demo", "PPO against Poly-PPO in a few minutes, ending in a report"),
     "theory": ("polychromic.theory.lab:theory", "check the paper's claims by exact enumeration"),
     "check-env": ("polychromic.envs.check_env:check_env", "prove that a Gymnasium environment can be forked"),
     "check-grid": ("polychromic.envs.grid.check:check_grid", "compare the grid engine with minigrid, step by step"),
     "verl-check": ("polychromic.integrations.verl_check:verl_check", "has verl loaded the plug-in, and with what?"),
 }
+
+# Commands whose defaults depend on other arguments read their list of arguments themselves.
+PARSE_THEMSELVES = {"finetune"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         module, function = COMMANDS[name][0].split(":")
         command = getattr(importlib.import_module(module), function)
+        if name in PARSE_THEMSELVES:
+            return int(command(rest))
         return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
     except UserError as error:
         print(f"polychromic {name}: {error}", file=sys.stderr)

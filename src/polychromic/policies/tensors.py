@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -46,6 +48,20 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], meta
     """A safetensors file of named arrays; metadata must have `format` and `header` for `read_tensors`."""
     with whole_file(path) as partial:
         save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, partial, dict(metadata))
+        _sort_metadata(partial)
+
+
+def _sort_metadata(path: Path) -> None:
+    """Put the metadata into one order: safetensors writes it in any, and equal content should be equal bytes."""
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(length)
+        if len(text) != length:
+            raise OSError(f"{path}: the header has another length after sorting")
+        file.seek(8)
+        file.write(text)
 
 
 def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -67,6 +83,14 @@ def named_arrays(tree: Any) -> dict[str, Any]:
     """The leaves of a pytree under names such as "actor/conv/0/kernel"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {_name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def parameters_hash(params: Any) -> str:
+    """A short name for these exact parameters: 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for name, array in sorted(named_arrays(params).items()):
+        digest.update(name.encode() + array.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def fill_tree(path: str | os.PathLike[str], expected: Any, tensors: Mapping[str, Any]) -> Any:

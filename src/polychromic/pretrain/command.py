@@ -132,10 +132,14 @@ def make_base_policy(
     name: str, preset: Any, out: Path, demonstrations: Path | None, rollouts: int, workers: int
 ) -> dict[str, Any]:
     """Demonstrations, split, cloning, scores; writes OUT/NAME and returns the report."""
+    import numpy as np
+
+    from polychromic.core.metrics import pass_at_k
+    from polychromic.evaluate.attempts import play_tasks
     from polychromic.policies.files import PolicyInfo, save_policy
+    from polychromic.policies.inference import Evaluator
     from polychromic.pretrain.cloning import clone
     from polychromic.pretrain.presets import preset_policy
-    from polychromic.pretrain.rollouts import roll_out
     from polychromic.pretrain.split import save_split, split_episodes
 
     started = time.process_time()
@@ -158,7 +162,10 @@ def make_base_policy(
             on_epoch=show,
         )
     world = make(level, seeds=split.configurations, observation=preset.observation)
-    scores = roll_out(policy, params, world, rollouts=rollouts)
+    evaluator = Evaluator(policy, params, world.mission_tokens)
+    attempts = play_tasks(evaluator, world, np.random.default_rng(0), attempts=rollouts)
+    successes = attempts.success.reshape(-1, rollouts).sum(axis=1)
+    passed = pass_at_k(rollouts, successes, KS).mean(axis=0)
     report = {
         "command": "polychromic " + shlex.join(sys.argv[1:]) if sys.argv else "",
         "preset": name,
@@ -171,9 +178,9 @@ def make_base_policy(
         "validation_loss": min(epoch.validation_loss for epoch in epochs),
         "validation_accuracy": epochs[-1].validation_accuracy,
         "scores": {
-            "success": scores.success,
-            "reward": scores.reward,
-            "pass_at_k": {str(k): value for k, value in scores.pass_at(KS).items()},
+            "success": float(attempts.success.mean()),
+            "reward": float(attempts.rewards.mean()),
+            "pass_at_k": dict(zip(map(str, KS), passed.tolist(), strict=True)),
             "rollouts": rollouts,
             "configurations": len(split.configurations),
             "horizon": world.horizon,
@@ -201,9 +208,10 @@ def make_base_policy(
     }
     (folder / "report.json").write_text(json.dumps({**report, **curve}, indent=1) + "\n")
     paper = "" if preset.paper_success is None else f" (paper {preset.paper_success:.1%})"
-    shares = ", ".join(f"pass@{k} {value:.3f}" for k, value in scores.pass_at(KS[1:]).items())
+    scores = report["scores"]
+    shares = ", ".join(f"pass@{k} {value:.3f}" for k, value in zip(KS[1:], passed.tolist()[1:], strict=True))
     print(
-        f"{name}: success {scores.success:.1%}{paper}, reward {scores.reward:.3f}, {shares}; "
+        f"{name}: success {scores['success']:.1%}{paper}, reward {scores['reward']:.3f}, {shares}; "
         f"{folder}/policy.safetensors"
     )
     return report

@@ -245,6 +245,13 @@ class GridWorld:
         self._check(state)
         return state.bytes[:, codes.CARRIED_CODE].copy()
 
+    def grids(self, state: GridState) -> NDArray[np.uint8]:
+        """The code of every cell of the whole grid, without the agent: uint8 [B, width, height]."""
+        levels = self.levels
+        cells = state.bytes[:, codes.HEADER : codes.HEADER + levels.width * levels.height]
+        inside = slice(levels.margin, -levels.margin or None)
+        return cells.reshape(len(state), levels.width, levels.height)[:, inside, inside].copy()
+
     def concatenate(self, states: Iterable[GridState]) -> GridState:
         """The rows of several states of this world in one state (a copy)."""
         states = list(states)

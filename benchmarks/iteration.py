@@ -1,0 +1,206 @@
+"""One iteration of polychromic PPO on BossLevel: ours, the naive way, and Stable-Baselines3's PPO, side by side.
+
+    python -m benchmarks.iteration [--out FILE]        (make bench-iteration sets up what it needs)
+
+8 seed rollouts + 128 vines, H = 100, the CNN + GRU policy, 2 epochs, minibatches of 64, one core. The naive way is
+minigrid itself, one world at a time, forked by deepcopy, with the same policy and the same update. Stable-Baselines3
+runs its own PPO on 8 minigrid environments with a network of the same sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import platform
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import minigrid  # noqa: F401  (registers its levels)
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from polychromic.advantages import VisitCounts, estimate
+from polychromic.collect import collect, spaced
+from polychromic.config import make_config
+from polychromic.envs.grid.missions import WORDS
+from polychromic.envs.grid.world import make
+from polychromic.policies.files import PolicyInfo, SavedPolicy
+from polychromic.policies.inference import Evaluator, observe, sample_actions
+from polychromic.policies.networks import cnn_policy
+from polychromic.train import iterate
+from polychromic.update import Coefficients, init_learner, update
+
+LEVEL, SEEDS = "BabyAI-BossLevel-v0", range(50)
+CONFIG = make_config("poly-ppo", iterations=10**6, evaluate_every=0)
+
+
+def start() -> tuple[Any, SavedPolicy]:
+    """The world and an untrained policy of the size that the base policies have."""
+    world = make("bosslevel", seeds=SEEDS)
+    policy = cnn_policy(
+        width=7,
+        height=7,
+        code_triples=world.code_triples.tolist(),
+        num_words=len(WORDS),
+        mission_units=128,
+        word_units=32,
+    )
+    return world, SavedPolicy(policy, jax.tree.map(np.asarray, policy.init(jax.random.key(0))), PolicyInfo())
+
+
+def measure_ours(world: Any, saved: SavedPolicy, repeats: int) -> dict[str, float]:
+    """Seconds of an iteration, of its parts, and its steps."""
+    learner = init_learner(saved.params, CONFIG)
+    visits = VisitCounts()
+    for index in range(2):
+        iterate(world, saved, learner, CONFIG, index, visits)
+    whole, steps = [], []
+    for index in range(repeats):
+        began = time.perf_counter()
+        _, figures, _ = iterate(world, saved, learner, CONFIG, 2 + index, visits)
+        whole.append(time.perf_counter() - began)
+        steps.append(figures["steps"])
+    return {"seconds": float(np.median(whole)), "steps": float(np.median(steps)), **bare_parts(world, saved, repeats)}
+
+
+def bare_parts(world: Any, saved: SavedPolicy, repeats: int) -> dict[str, float]:
+    """The same work without the loop around it: world steps, forward passes, advantages, gradient steps."""
+    learner = init_learner(saved.params, CONFIG)
+    rng = np.random.default_rng(0)
+    evaluator = Evaluator(saved.policy, learner.params, world.mission_tokens)
+    rollouts = collect(evaluator, world, np.array([0]), rng, rollouts_per_state=8, forks_per_rollout=2)
+    targets = estimate(rollouts, CONFIG, rng)
+    seconds: dict[str, list[float]] = {"bare_world": [], "bare_forward": [], "bare_advantages": [], "bare_update": []}
+    for _ in range(repeats):
+        # As many world steps and forward passes, at the same batch sizes: 8 rows for H steps, 128 for what is left.
+        world_time = forward_time = 0.0
+        for rows, length in ((8, 100), (128, int(np.ceil((rollouts.num_steps - 800) / 128)))):
+            state = world.start(np.zeros(rows, int))
+            for _ in range(length):
+                began = time.perf_counter()
+                obs = observe(world, state)
+                middle = time.perf_counter()
+                outputs = evaluator(obs)
+                actions, _ = sample_actions(outputs.logits, rng)
+                after = time.perf_counter()
+                world.step(state, actions)
+                world.places(state)
+                world_time += middle - began + time.perf_counter() - after
+                forward_time += after - middle
+        seconds["bare_world"].append(world_time)
+        seconds["bare_forward"].append(forward_time)
+        began = time.perf_counter()
+        estimate(rollouts, CONFIG, rng)
+        seconds["bare_advantages"].append(time.perf_counter() - began)
+        began = time.perf_counter()
+        update(saved.policy, learner, rollouts, targets, CONFIG, Coefficients(0.01, 0.0), rng)
+        seconds["bare_update"].append(time.perf_counter() - began)
+    return {name: float(np.median(values)) for name, values in seconds.items()}
+
+
+def measure_naive(world: Any, saved: SavedPolicy) -> dict[str, float]:
+    """minigrid, one world at a time, forked by deepcopy; the same policy, the same update."""
+    code_of = {tuple(triple): code for code, triple in enumerate(world.code_triples.tolist())}
+    evaluator = Evaluator(saved.policy, saved.params, world.mission_tokens)
+    rng = np.random.default_rng(0)
+
+    def see(observation: dict[str, Any]) -> dict[str, np.ndarray]:
+        cells = [code_of.get(tuple(cell), 0) for cell in observation["image"].reshape(-1, 3).tolist()]
+        return {
+            "codes": np.array([cells], np.uint8),
+            "direction": np.array([observation["direction"]], np.int32),
+            "mission": np.zeros(1, np.int32),
+        }
+
+    def play(env: Any, observation: dict[str, Any]) -> list[int]:
+        taken = []
+        while True:
+            outputs = evaluator(see(observation))
+            actions, _ = sample_actions(outputs.logits, rng)
+            taken.append(int(actions[0]))
+            observation, _, terminated, truncated, _ = env.step(taken[-1])
+            if terminated or truncated:
+                return taken
+
+    def at_fork(taken: list[int]) -> tuple[Any, dict[str, Any]]:
+        """The world after these actions; replaying them is cheaper than a copy at every step."""
+        env = gymnasium.make(LEVEL, max_steps=100)
+        observation, _ = env.reset(seed=0)
+        for action in taken:
+            observation, *_ = env.step(action)
+        return env, observation
+
+    began = time.perf_counter()
+    total = 0
+    for _ in range(8):
+        taken = play(*at_fork([]))
+        total += len(taken)
+        for fork in spaced(taken, 2):  # type: ignore[arg-type]
+            env, observation = at_fork(taken[:fork])
+            for _ in range(8):
+                total += len(play(copy.deepcopy(env), observation))
+    collecting = time.perf_counter() - began
+    learner = init_learner(saved.params, CONFIG)
+    rollouts = collect(evaluator, world, np.array([0]), rng, rollouts_per_state=8, forks_per_rollout=2)
+    targets = estimate(rollouts, CONFIG, rng)
+    began = time.perf_counter()
+    update(saved.policy, learner, rollouts, targets, CONFIG, Coefficients(0.01, 0.0), rng)
+    return {"seconds": collecting + time.perf_counter() - began, "steps": float(total)}
+
+
+def measure_stable_baselines(num_steps: int = 4096) -> dict[str, float] | None:
+    """Transitions per second of Stable-Baselines3's PPO through collection and update; None where it is missing."""
+    try:
+        from benchmarks.stable_baselines import ppo_seconds
+    except ImportError:
+        return None
+    return {"seconds": ppo_seconds(LEVEL, num_steps), "steps": float(num_steps)}
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/iteration.json"))
+    parser.add_argument("--repeats", type=int, default=15)
+    options = parser.parse_args()
+    world, saved = start()
+    results: dict[str, Any] = {"ours": measure_ours(world, saved, options.repeats)}
+    results["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    results["naive"] = measure_naive(world, saved)
+    baselines = measure_stable_baselines()
+    if baselines:
+        results["stable_baselines3"] = baselines
+    ours = results["ours"]
+    parts = {name: value for name, value in ours.items() if name.startswith("bare_")}
+    table = Table(title="One iteration on BossLevel")
+    for column in ("", "seconds", "steps", "steps/s", "ours is faster"):
+        table.add_column(column, justify="right")
+    for name in ("ours", "naive", "stable_baselines3"):
+        if name in results:
+            row = results[name]
+            rate = row["steps"] / row["seconds"]
+            ratio = ours["steps"] / ours["seconds"] / rate
+            table.add_row(name, f"{row['seconds']:.3f}", f"{row['steps']:.0f}", f"{rate:,.0f}", f"{ratio:.1f} ×")
+    console = Console()
+    console.print(table)
+    console.print(
+        "its parts: " + ", ".join(f"{name.removeprefix('bare_')} {value:.3f} s" for name, value in parts.items())
+    )
+    results["whole_over_parts"] = ours["seconds"] / sum(parts.values())
+    console.print(f"whole iteration / sum of its bare parts: {results['whole_over_parts']:.2f}")
+    console.print(f"peak memory: {results['peak_memory_mb']:.0f} MB")
+    results["command"] = "python -m benchmarks.iteration"
+    results["versions"] = {"python": platform.python_version(), "jax": jax.__version__, "numpy": np.__version__}
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"written: {options.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Many attempts of a policy, all in one batch. Observations are not kept, so thousands of attempts fit anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polychromic.collect import label_visits
+from polychromic.policies.inference import Evaluator, observe, sample_actions
+
+NO_ACTION = 65_535  # fills `Attempts.actions` after the end of an attempt
+
+
+@dataclass(frozen=True, eq=False)
+class Attempts:
+    """What came of K attempts, one entry each. Worlds without noise replay them exactly from `actions`."""
+
+    rewards: NDArray[np.float32]  # what the world paid, [K]
+    lengths: NDArray[np.int64]  # steps taken, [K]
+    strategies: NDArray[np.uint64]  # which set of places (rooms) was visited: equal numbers, equal sets, [K]
+    entropies: NDArray[np.float64]  # mean entropy of the policy over the steps, in nats, at the temperature played, [K]
+    places: NDArray[np.int64]  # where it began and where it was after each step; nothing after its length, [K, H + 1]
+    actions: NDArray[np.uint16]  # [K, H], NO_ACTION after the end
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def visited(self, attempt: int) -> NDArray[np.int64]:
+        """The places of one attempt in order, its first and its last among them, [length + 1]."""
+        return self.places[attempt, : self.lengths[attempt] + 1]
+
+    @property
+    def success(self) -> NDArray[np.bool_]:
+        """Whether the attempt was paid anything, [K]."""
+        return np.asarray(self.rewards > 0)
+
+    def rescaled_rewards(self, horizons: NDArray[np.int64], penalty: float) -> NDArray[np.float64]:
+        """1 − penalty · t / H for a success after t steps and 0 for a failure, [K]; `horizons` holds each H, [K]."""
+        return np.where(self.success, 1.0 - penalty * self.lengths / horizons, 0.0)
+
+
+def play(
+    evaluator: Evaluator, world: Any, state: Any, rng: np.random.Generator, *, temperature: float = 1.0
+) -> Attempts:
+    """Play every row of `state` to its end with actions drawn from the policy, all live rows in one call a step.
+
+    temperature: of the softmax; 0 takes the most likely action.
+    """
+    num, horizon = len(state), int(world.horizon)
+    live = np.arange(num)
+    rewards, lengths = np.zeros(num, np.float32), np.zeros(num, np.int64)
+    entropies = np.zeros(num)
+    actions_taken = np.full((num, horizon), NO_ACTION, np.uint16)
+    places = np.zeros((num, horizon + 1), np.int64)
+    places[:, 0] = world.places(state)
+    memory_size = evaluator.policy.memory_size
+    memory = np.zeros((num, memory_size), np.float32) if memory_size else None
+    for step in range(horizon):
+        outputs = evaluator(observe(world, state), memory)
+        actions, _ = sample_actions(outputs.logits, rng, temperature)
+        entropies[live] += entropy(outputs.logits, temperature)
+        result = world.step(state, actions)
+        rewards[live] += result.reward
+        lengths[live] += 1
+        actions_taken[live, step] = actions
+        places[live, step + 1] = world.places(state)
+        going = ~(result.terminated | result.truncated)
+        if not going.any():
+            break
+        memory = outputs.memory
+        if not going.all():
+            live, state = live[going], state[going]
+            memory = None if memory is None else memory[going]
+    row, column = np.nonzero(np.arange(horizon + 1) <= lengths[:, None])
+    strategies = label_visits(row, places[row, column], num)
+    return Attempts(rewards, lengths, strategies, entropies / np.maximum(lengths, 1), places, actions_taken)
+
+
+def play_tasks(
+    evaluator: Evaluator, world: Any, rng: np.random.Generator, *, attempts: int, temperature: float = 1.0
+) -> Attempts:
+    """`attempts` attempts at every configuration of the world; those of configuration c are c · attempts …"""
+    tasks = np.repeat(np.arange(world.num_tasks), attempts)
+    return play(evaluator, world, world.start(tasks), rng, temperature=temperature)
+
+
+def entropy(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
+    """Entropy of softmax(logits / temperature) of each row, in nats: float64 [B]."""
+    if temperature == 0:
+        return np.zeros(len(logits))
+    scaled = logits.astype(np.float64) / temperature
+    scaled -= scaled.max(axis=1, keepdims=True)
+    weights = np.exp(scaled)
+    total = weights.sum(axis=1)
+    return np.asarray(np.log(total) - (weights * scaled).sum(axis=1) / total)

@@ -1,0 +1,106 @@
+"""`polychromic evaluate`: a run or a policy, scored and written as JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from polychromic.errors import UserError
+from polychromic.evaluate.policy import SWEEP, evaluate_policy
+from polychromic.evaluate.scores import one_line
+from polychromic.evaluate.targets import EVALUATION, Target, find_target, pretrained_of, short_name, world_of
+from polychromic.runs import write_text
+
+
+def evaluate(
+    target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN_OR_POLICY")],
+    /,
+    *,
+    attempts: int = 160,
+    temperature: float = 1.0,
+    sweep: Literal["base", "always", "never"] = "base",
+    temperatures: tuple[float, ...] = SWEEP,
+    perturbed: bool = False,
+    pretrained: str = "",
+    configurations: int = 0,
+    horizon: int = 0,
+    seed: int = 0,
+    recordings: bool = True,
+    out: Path | None = None,
+) -> int:
+    """Success, reward, pass@k, coverage, entropy and strategies of a policy, as JSON.
+
+    Args:
+        target: a run directory, a policy file, or a shipped base policy by name.
+        attempts: attempts at each configuration; pass@k is estimated for k = 1 up to this.
+        temperature: sampling temperature.
+        sweep: whether to find the temperature with the highest success too and evaluate there; `base`: for policies
+            that are not the end of a run, whose best temperature is the control of every comparison.
+        temperatures: to try in the sweep.
+        perturbed: also pass@1 from other starts, in the rooms that the pretrained policy visits.
+        pretrained: the policy that the run began with, for --perturbed. Not given: the shipped one of the task.
+        configurations: only the first so many (0: all).
+        horizon: H (0: that of the run, or 100).
+        seed: of everything random.
+        recordings: keep an episode of every distinct strategy for the report's viewer.
+        out: the file to write. Not given: evaluation.json in the run directory, or evaluations/NAME.json.
+    """
+    found = find_target(target)
+    world = world_of(found, configurations=configurations, horizon=horizon)
+    base = pretrained_of(found, pretrained) if perturbed else None
+    path = out or (found.folder / EVALUATION if found.folder else Path("evaluations") / f"{found.name}.json")
+    if path.is_dir():
+        raise UserError(f"out is {path}, a folder; give the name of a file")
+    sweeping = sweep == "always" or (sweep == "base" and not found.is_run)
+    evaluation = evaluate_and_write(
+        found,
+        world,
+        path,
+        pretrained=base,
+        attempts=attempts,
+        temperature=temperature,
+        sweep=temperatures if sweeping else (),
+        seed=seed,
+        record=recordings,
+    )
+    print(f"{found.name} on {short_name(world.task)}: {one_line(evaluation['result'])}")
+    if "exact" in evaluation["result"]:
+        exact = evaluation["result"]["exact"]
+        print(f"exactly: success {exact['success']:.4f}, from anywhere {exact['success_from_anywhere']:.4f}")
+    if "best" in evaluation:
+        best = evaluation["best"]
+        print(f"at its best temperature, {best['temperature']:g}: {one_line(best)}")
+    if perturbed:
+        scored = evaluation["result"]["perturbed"]
+        success = scored["success"]
+        print(
+            f"from {scored['starts']} other starts: success {success['mean']:.3f} "
+            f"[{success['low']:.3f}, {success['high']:.3f}]"
+        )
+    print(f"evaluation: {path}")
+    return 0
+
+
+def evaluate_and_write(target: Target, world: Any, path: Path, **choices: Any) -> dict[str, Any]:
+    """Evaluate a target and write the file, whole or not at all."""
+    started = time.perf_counter()
+    evaluation = evaluate_policy(world, target.saved, watch=_say, **choices)
+    evaluation["policy"] |= {"name": target.name, "run_seed": target.described.get("config", {}).get("seed")}
+    evaluation["command"] = "polychromic " + shlex.join(sys.argv[1:]) if sys.argv else ""
+    evaluation["seconds"] = round(time.perf_counter() - started, 2)
+    try:
+        write_text(path, json.dumps(evaluation, ensure_ascii=False, separators=(",", ":")) + "\n")
+    except OSError as error:
+        raise UserError(f"out: cannot write {path} ({error.strerror}); give a file that can be written") from error
+    return evaluation
+
+
+def _say(line: str) -> None:
+    if sys.stderr.isatty():
+        print(f"  {line} …", file=sys.stderr)

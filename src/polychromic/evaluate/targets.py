@@ -1,0 +1,109 @@
+"""What a user points at: a run directory, a policy file, or a shipped base policy by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from polychromic.envs.grid.tasks import TASKS
+from polychromic.envs.grid.world import make
+from polychromic.errors import UserError
+from polychromic.policies.files import SavedPolicy, available_policies, check_fits, load_policy
+from polychromic.policies.tensors import parameters_hash
+from polychromic.runs import read_json
+
+EVALUATION = "evaluation.json"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A policy to evaluate, and where it came from."""
+
+    saved: SavedPolicy
+    name: str
+    folder: Path | None = None  # of the run, None for a policy that is not the end of one
+    described: Mapping[str, Any] = field(default_factory=dict)  # the run's config.json
+
+    @property
+    def is_run(self) -> bool:
+        """Whether this is a fine-tuning run."""
+        return self.folder is not None
+
+
+def find_target(target: str) -> Target:
+    """A run directory, a policy file or the name of a shipped policy; anything else is refused in one line."""
+    path = Path(target)
+    if target in available_policies() and not path.exists():
+        return Target(load_policy(target), target)
+    if path.is_file():
+        return Target(load_policy(path), path.stem if path.stem != "policy" else path.resolve().parent.name)
+    if not path.is_dir():
+        raise UserError(
+            f"{target} is neither a run directory, nor a policy file, nor one of the shipped policies "
+            f"({', '.join(available_policies()) or 'none'})"
+        )
+    if not (path / "config.json").is_file():
+        raise UserError(f"{target} is not a run directory: it has no config.json")
+    described = described_run(path)
+    if not (path / "policy.safetensors").is_file():
+        raise UserError(f"{target} is a run without an end: it has no policy.safetensors; finetune can go on with it")
+    return Target(load_policy(path / "policy.safetensors"), path.resolve().name, path, described)
+
+
+def described_run(folder: Path) -> dict[str, Any]:
+    """The config.json of a run, checked to be one."""
+    described = read_json(folder / "config.json")
+    expected = {"config": dict, "task": str, "level_seeds": list, "horizon": int, "policy": str}
+    for name, kind in expected.items():
+        if not isinstance(described, dict) or not isinstance(described.get(name), kind):
+            raise UserError(f"{folder} is not a run of polychromic finetune: config.json has no '{name}'")
+    return dict(described)
+
+
+def world_of(target: Target, *, configurations: int = 0, horizon: int = 0) -> Any:
+    """The grid world that a target is evaluated on: that of its run, or the configurations that its policy names.
+
+    configurations: only the first so many (0: all). horizon: H (0: that of the run, or 100).
+    """
+    info = target.saved.info
+    task = target.described.get("task") or info.task
+    seeds = target.described.get("level_seeds") or list(info.configurations)
+    if not task or not seeds:
+        raise UserError(f"{target.name}: the policy names no {'configurations' if task else 'task'} to evaluate it on")
+    if configurations < 0 or configurations > len(seeds):
+        raise UserError(f"configurations is {configurations}; {target.name} has {len(seeds)}")
+    world = make(
+        task,
+        seeds=seeds[:configurations] if configurations else seeds,
+        horizon=horizon or target.described.get("horizon") or 100,
+        observation=info.observation or "partial",  # type: ignore[arg-type]
+    )
+    check_fits(target.saved, world)
+    return world
+
+
+def short_name(task: str) -> str:
+    """`goto` for BabyAI-GoTo-v0; other ids as they are."""
+    return next((name for name, level in TASKS.items() if level == task), task)
+
+
+def pretrained_of(target: Target, given: str = "") -> SavedPolicy:
+    """The policy that a run started from: the one given, or the shipped policy of the task if it is that one.
+
+    A policy that is not the end of a run is its own.
+    """
+    if not target.is_run and not given:
+        return target.saved
+    task = short_name(target.described.get("task") or target.saved.info.task)
+    if not given and task not in available_policies():
+        raise UserError(f"pretrained is missing: no policy for {task} is shipped; give the one that the run began with")
+    saved = load_policy(given or task)
+    found, wanted = parameters_hash(saved.params), target.described.get("policy", "")
+    if wanted and found != wanted:
+        raise UserError(
+            f"pretrained is {given or task} with parameters {found}, but {target.name} began with {wanted}; "
+            "give the policy that the run began with"
+        )
+    return saved

@@ -1,0 +1,149 @@
+"""Entries -> methods side by side: runs that differ in their seed alone are one method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from polychromic.core.metrics import pass_at_k
+from polychromic.evaluate.scores import figure, pass_curve
+from polychromic.evaluate.targets import short_name
+from polychromic.report.gather import FIGURES, METHOD_ORDER, Entry
+
+CURVES = ("success", "coverage", "entropy", "distinct_strategies")  # of evaluations during training
+
+
+@dataclass(frozen=True)
+class Method:
+    """One line of a comparison."""
+
+    key: str  # the method's name, as the paper's table has it
+    label: str
+    entries: tuple[Entry, ...]
+    results: tuple[Mapping[str, Any], ...]  # of the entries that are evaluated
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods on the same configurations."""
+
+    task: str  # its short name
+    title: str
+    horizon: int
+    methods: tuple[Method, ...]
+
+
+def compare(entries: Sequence[Entry]) -> list[Comparison]:
+    """Group entries by task and configurations, then by method and settings."""
+    together: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in entries:
+        together.setdefault(entry.comparison, []).append(entry)
+    names = [short_name(task) for task, *_ in together]
+    comparisons = []
+    for (task, horizon, seeds), members in together.items():
+        name = short_name(task)
+        title = name if names.count(name) == 1 else f"{name} ({len(seeds)} configurations, H = {horizon})"
+        comparisons.append(Comparison(name, title, horizon, tuple(_methods(members))))
+    return comparisons
+
+
+def _methods(entries: Sequence[Entry]) -> list[Method]:
+    found: dict[str, tuple[str, list[Entry]]] = {}
+    for entry in entries:
+        alike = [other for other in entries if other.method == entry.method]
+        differing = sorted({name for other in alike for name in _differences(entry.settings, other.settings)})
+        if entry.settings:
+            label = ", ".join([entry.method, *(f"{name} {entry.settings.get(name)}" for name in differing)])
+        else:
+            # A policy without a run is named by itself where there are several.
+            label = entry.method if len(alike) == 1 else f"{entry.method} ({entry.name})"
+        found.setdefault(label, (entry.method, []))[1].append(entry)
+    methods = []
+    for label, (key, members) in found.items():
+        evaluated = [entry.evaluation for entry in members if entry.evaluation]
+        methods.append(Method(key, label, tuple(members), tuple(one["result"] for one in evaluated)))
+        best = [one["best"] for one in evaluated if "best" in one]
+        if best:
+            at = ", ".join(sorted({f"{one['temperature']:g}" for one in best}))
+            kept = tuple(entry for entry in members if entry.evaluation and "best" in entry.evaluation)
+            bare = tuple(_without_training(entry) for entry in kept)
+            methods.append(Method("", f"{label}, best temperature ({at})", bare, tuple(best)))
+    order = {name: number for number, name in enumerate(METHOD_ORDER)}
+
+    def place(method: Method) -> tuple[int, str]:
+        own = method.key or method.label.split(",")[0].split(" (")[0]
+        return order.get(own, len(order)), method.label
+
+    return sorted(methods, key=place)
+
+
+def without_control(comparison: Comparison) -> list[str]:
+    """A remark if runs are compared without the pretrained policy at its best temperature."""
+    runs = any(entry.metrics for method in comparison.methods for entry in method.entries)
+    control = any(not method.key and method.label.startswith("pretrained") for method in comparison.methods)
+    if not runs or control:
+        return []
+    return [
+        f"{comparison.title}: the control is missing, the pretrained policy at its best temperature; "
+        f"polychromic evaluate {comparison.task} writes evaluations/{comparison.task}.json, to be given too"
+    ]
+
+
+def _without_training(entry: Entry) -> Entry:
+    return Entry(
+        entry.name,
+        entry.task,
+        entry.horizon,
+        entry.level_seeds,
+        entry.method,
+        seed=entry.seed,
+        evaluation=entry.evaluation,
+    )
+
+
+def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    if not one or not other:
+        return []
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+
+
+def pooled(method: Method) -> dict[str, Any] | None:
+    """The figures of a method over its runs: each configuration's mean over the runs, intervals over configurations."""
+    results = method.results
+    if not results:
+        return None
+    most = min(result["attempts"] for result in results)
+    curves = [
+        pass_at_k(result["attempts"], result["configurations"]["successes"], np.arange(1, most + 1))
+        for result in results
+    ]
+    found: dict[str, Any] = {"pass_at_k": pass_curve(np.mean(curves, axis=0))}
+    for name in FIGURES:
+        found[name] = figure(np.mean([result["configurations"][name] for result in results], axis=0))
+    found["solved"] = np.round(np.mean([result["configurations"]["success"] for result in results], axis=0), 4).tolist()
+    found["attempts"] = [result["attempts"] for result in results]
+    found["temperature"] = results[0]["temperature"]
+    if len(results) == 1 and "exact" in results[0]:
+        found["exact"] = {name: results[0]["exact"][name] for name in ("success", "pass_at_k")}
+    perturbed = [result["perturbed"]["configurations"] for result in results if "perturbed" in result]
+    if perturbed:
+        # Runs from one pretrained policy and seed share their starts, so the weights are those of any of them.
+        means = np.mean([one["success"] for one in perturbed], axis=0)
+        found["perturbed"] = figure(means, weights=perturbed[0]["starts"])
+    return found
+
+
+def training_curves(entry: Entry) -> dict[str, list[Any]]:
+    """Evaluations during training against what had been spent until then; empty lists for a policy without a run."""
+    steps = list(accumulate(line["steps"] for line in entry.metrics))
+    trajectories = list(accumulate(line["trajectories"] for line in entry.metrics))
+    points = [line for line in entry.evaluations if 1 <= line["iteration"] <= len(steps)]
+    found: dict[str, list[Any]] = {name: [line.get(name) for line in points] for name in CURVES}
+    found["steps"] = [steps[line["iteration"] - 1] for line in points]
+    found["trajectories"] = [trajectories[line["iteration"] - 1] for line in points]
+    found["iteration"] = [line["iteration"] for line in points]
+    return found

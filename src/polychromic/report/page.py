@@ -1,0 +1,131 @@
+"""One HTML file with everything in it: styles, scripts, data. It asks no server for anything."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from polychromic import __version__
+from polychromic.policies.tensors import whole_file
+from polychromic.report.compare import Comparison, Method, compare, pooled, training_curves, without_control
+from polychromic.report.gather import gather
+from polychromic.report.tables import Table, as_markdown, tables
+
+STYLES = ("page.css", "viewer.css")
+SCRIPTS = ("dom.js", "chart.js", "figures.js", "heatmap.js", "grid.js", "viewer.js", "main.js")
+
+
+def write_report(
+    runs: Iterable[str | Path],
+    out: str | Path,
+    *,
+    markdown: str | Path | None = None,
+    title: str = "polychromic report",
+    summary: Sequence[str] = (),
+) -> list[str]:
+    """Compare runs and evaluations on one page that opens offline.
+
+    Args:
+        runs: run directories and evaluation files (`polychromic evaluate`).
+        out: the HTML file.
+        markdown: a file for the tables alone.
+        title: of the page.
+        summary: paragraphs to open with.
+
+    Returns:
+        A line about everything that could not be read or is incomplete; the rest is reported.
+    """
+    entries, problems = gather(runs)
+    comparisons = compare(entries)
+    problems += [remark for one in comparisons for remark in without_control(one)]
+    made = tables(comparisons)
+    data = page_data(comparisons, made, problems, title=title, summary=summary)
+    for path, text in ((out, page(data)), (markdown, as_markdown(made, problems))):
+        if path is not None:
+            with whole_file(path) as partial:
+                partial.write_text(text, encoding="utf-8")
+    return problems
+
+
+def page_data(
+    comparisons: Sequence[Comparison],
+    made: Sequence[Table],
+    problems: Sequence[str],
+    *,
+    title: str,
+    summary: Sequence[str] = (),
+) -> dict[str, Any]:
+    """All that the page shows, in JSON's types."""
+    return {
+        "title": title,
+        "summary": list(summary),
+        "version": __version__,
+        "problems": list(problems),
+        "tables": [asdict(table) for table in made],
+        "comparisons": [_comparison(one) for one in comparisons],
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    evaluations = [entry.evaluation for method in comparison.methods for entry in method.entries if entry.evaluation]
+    drawn: Mapping[str, Any] = next((one for one in evaluations if one.get("grid_shape")), {})
+    seeds = comparison.methods[0].entries[0].level_seeds
+    missions = drawn.get("missions") or [""] * len(seeds)
+    return {
+        "title": comparison.title,
+        "task": comparison.task,
+        "horizon": comparison.horizon,
+        "configurations": [{"seed": seed, "mission": mission} for seed, mission in zip(seeds, missions, strict=False)],
+        "gridShape": drawn.get("grid_shape", []),
+        "legend": drawn.get("legend", {}),
+        "methods": [_method(method) for method in comparison.methods],
+    }
+
+
+def _method(method: Method) -> dict[str, Any]:
+    shown = next((result["recordings"] for result in method.results if "recordings" in result), None)
+    return {
+        "label": method.label,
+        "runs": [
+            {"name": entry.name, "seed": entry.seed, **training_curves(entry)}
+            for entry in method.entries
+            if entry.metrics
+        ],
+        "figures": pooled(method),
+        "sweep": _sweep(method),
+        "recordings": shown,
+        "hashes": sorted({entry.evaluation["policy"]["hash"] for entry in method.entries if entry.evaluation}),
+    }
+
+
+def _sweep(method: Method) -> list[list[float]]:
+    """Temperature, success, low, high, in order; of the first policy that has a sweep, not repeated for its best."""
+    evaluations = [entry.evaluation for entry in method.entries if entry.evaluation]
+    tried: list[dict[str, Any]] = next((one["sweep"] for one in evaluations if "sweep" in one), [])
+    found = [(one["temperature"], *(one["success"][name] for name in ("mean", "low", "high"))) for one in tried]
+    return [list(point) for point in sorted(found)] if method.key else []
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The HTML of a report."""
+    folder = resources.files("polychromic.report") / "template"
+
+    def read(name: str) -> str:
+        return (folder / name).read_text(encoding="utf-8")
+
+    # Inside a script element "<" could end it; in JSON it can always be written as an escape.
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    parts = {
+        "TITLE": html.escape(str(data["title"])),
+        "STYLE": "\n".join(map(read, STYLES)),
+        "SCRIPT": "\n".join(map(read, SCRIPTS)),
+        "DATA": text,
+    }
+    # In one pass, so that a mark inside what is filled in is left alone.
+    return re.sub("@(TITLE|STYLE|SCRIPT|DATA)@", lambda mark: parts[mark[1]], read("page.html"))

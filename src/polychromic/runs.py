@@ -1,0 +1,189 @@
+"""A run on disk: what was asked for, what happened, and where to go on after an interruption.
+
+config.json            the resolved configuration, the task and the policy that it started from
+metrics.jsonl          a line per iteration
+evaluations.jsonl      a line per evaluation
+timing.jsonl           wall-clock seconds, apart from the metrics so that these are the same in every repetition
+tensorboard/           the same figures as events
+checkpoint.safetensors all that the next iteration needs; replaced atomically
+policy.safetensors     the policy at the end
+done.json              there when the run is complete
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from polychromic.errors import UserError
+from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, whole_file, write_tensors
+
+CHECKPOINT_FORMAT = "polychromic-checkpoint-1"
+TIMING = "timing.jsonl"
+LOGS = ("metrics.jsonl", "evaluations.jsonl", TIMING)
+
+
+class Checkpoint(NamedTuple):
+    """The state after `iteration` iterations."""
+
+    iteration: int
+    learner: Any
+    visits: dict[int, int]
+
+
+class Run:
+    """An open run directory. One process at a time may hold it."""
+
+    def __init__(self, folder: Path, description: Mapping[str, Any]) -> None:
+        """Open a new folder, or one that was made for exactly the same run."""
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (folder / ".lock").open("w")
+        except OSError as error:
+            raise UserError(
+                f"out: cannot write to {folder} ({error.strerror}); give a folder that can be written"
+            ) from error
+        self._logs: dict[str, Any] = {}
+        self._board: Any = None
+        try:
+            self._acquire()
+            self._describe(json.loads(json.dumps(description)))
+        except UserError:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (*self._logs.values(), self._board, self._lock):
+            if file is not None:
+                file.close()
+
+    def _acquire(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(f"out: another process is writing to {self.folder}") from error
+
+    @property
+    def done(self) -> bool:
+        """Whether the run is complete."""
+        return (self.folder / "done.json").exists()
+
+    def _describe(self, description: dict[str, Any]) -> None:
+        path = self.folder / "config.json"
+        if path.exists():
+            found = read_json(path)
+            for name, (before, now) in _differences(found, description):
+                raise UserError(
+                    f"out: {self.folder} holds a run with {name} = {before!r}, now it is {now!r}; "
+                    "give another folder, or the same settings to go on with it"
+                )
+        else:
+            write_text(path, json.dumps(description, indent=1) + "\n")
+
+    def resume(self, learner: Any) -> Checkpoint:
+        """The last checkpoint, in the shape of `learner`; logs are cut back to it. A fresh run starts at 0."""
+        path = self.folder / "checkpoint.safetensors"
+        if path.exists():
+            tensors, metadata = read_tensors(path, CHECKPOINT_FORMAT)
+            header = json.loads(metadata["header"])
+            keys, counts = tensors.pop("visit_keys"), tensors.pop("visit_counts")
+            restored = fill_tree(path, jax.eval_shape(lambda: learner), tensors)
+            checkpoint = Checkpoint(
+                header["iteration"], restored, dict(zip(keys.tolist(), counts.tolist(), strict=True))
+            )
+            lengths = header["log_bytes"]
+        else:
+            checkpoint, lengths = Checkpoint(0, learner, {}), {}
+        for name in LOGS:
+            # What was written after the checkpoint will be written again.
+            log = (self.folder / name).open("a+b")
+            log.truncate(lengths.get(name, 0) if name != TIMING else self._timed_before(checkpoint.iteration))
+            self._logs[name] = log
+        return checkpoint
+
+    def _timed_before(self, iteration: int) -> int:
+        """The length of the timing log up to an iteration. Seconds differ from run to run: no checkpoint holds it."""
+        path = self.folder / TIMING
+        kept = 0
+        for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
+            if not line.endswith(b"\n") or json.loads(line)["iteration"] >= iteration:
+                break
+            kept += len(line)
+        return kept
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Make a checkpoint; a kill at any moment leaves this one or the one before."""
+        for log in self._logs.values():
+            log.flush()
+            os.fsync(log.fileno())
+        header = {
+            "iteration": checkpoint.iteration,
+            "log_bytes": {name: log.seek(0, os.SEEK_END) for name, log in self._logs.items() if name != TIMING},
+        }
+        visits = sorted(checkpoint.visits.items())
+        tensors = {
+            **named_arrays(checkpoint.learner),
+            "visit_keys": np.array([key for key, _ in visits], np.uint64),
+            "visit_counts": np.array([count for _, count in visits], np.int64),
+        }
+        write_tensors(
+            self.folder / "checkpoint.safetensors", tensors, {"format": CHECKPOINT_FORMAT, "header": json.dumps(header)}
+        )
+
+    def log(self, name: str, iteration: int, figures: Mapping[str, Any]) -> None:
+        """Add a line to one of `LOGS`, and its numbers to TensorBoard."""
+        line = json.dumps({"iteration": iteration, **figures})
+        self._logs[name].write(line.encode() + b"\n")
+        self._logs[name].flush()
+        if self._board is None:
+            from tensorboardX import SummaryWriter
+
+            self._board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=iteration)
+        for key, value in figures.items():
+            if isinstance(value, int | float):
+                self._board.add_scalar(f"{name.removesuffix('.jsonl')}/{key}", value, iteration)
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Mark the run as complete."""
+        write_text(self.folder / "done.json", json.dumps(summary, indent=1) + "\n")
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a log; a last line that was cut off is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")
+    return [json.loads(line) for line in lines[:-1] if line]
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file of a run."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that it appears whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in {**before, **now}:
+            yield from _differences(before.get(key), now.get(key), f"{name}.{key}" if name else key)
+    elif before != now:
+        yield name, (before, now)

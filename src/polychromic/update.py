@@ -1,0 +1,179 @@
+"""What is one update? All epochs and minibatches of an iteration in one jitted call."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from polychromic.config import Config
+from polychromic.policies.inference import pad_rows
+from polychromic.policies.protocol import Params, Policy
+from polychromic.types import Rollouts, Targets
+
+STATISTICS = ("policy_loss", "value_loss", "kl", "clip_fraction", "entropy", "actor_grad_norm", "critic_grad_norm")
+
+
+class Learner(NamedTuple):
+    """Parameters and the states of the two optimisers: all that an update changes."""
+
+    params: Params
+    optimisers: Any
+
+
+class Coefficients(NamedTuple):
+    """What may change from one iteration to the next."""
+
+    kl: float
+    entropy: float
+
+
+def init_learner(params: Params, config: Config) -> Learner:
+    """A learner at the start of a run."""
+    params = jax.tree.map(jnp.asarray, params)
+    return Learner(params, _optimiser(*_rates(config)).init(params))
+
+
+def update(
+    policy: Policy,
+    learner: Learner,
+    rollouts: Rollouts,
+    targets: Targets,
+    config: Config,
+    coefficients: Coefficients,
+    rng: np.random.Generator,
+) -> tuple[Learner, dict[str, float]]:
+    """K epochs of minibatches on one iteration's data; returns the new learner and means over its gradient steps.
+
+        L = −mean min(r A, clip(r, 1 ± ε) A) + c_v mean (V − R̂)² + β mean KL(π_β ‖ π_θ) − c_H mean H(π_θ)
+
+    with r = π_θ(a | s)/π_β(a | s); without a clip the first term is −mean log π_θ(a | s) · A.
+    """
+    size = _padded(rollouts.num_steps)
+    rows: dict[str, Any] = {
+        "actions": rollouts.actions,
+        "log_probs": rollouts.log_probs,
+        "logits": rollouts.logits,
+        "advantages": targets.advantages,
+        "value_targets": targets.value_targets,
+        **{f"obs:{name}": value for name, value in rollouts.obs.items()},
+    }
+    batch = {name: pad_rows(value, size) for name, value in rows.items()}
+    minibatches = _minibatches(rollouts.num_steps, size, config, rng)
+    count = -(-rollouts.num_steps // config.minibatch_size) * config.epochs
+    run = _compiled(
+        policy,
+        _rates(config),
+        config.clip,
+        config.value_coefficient,
+        config.temperature,
+        config.normalise == "minibatch",
+    )
+    learner, sums = run(learner, batch, rollouts.tables, minibatches, count, coefficients)
+    means = {name: float(value) / count for name, value in zip(STATISTICS, sums, strict=True)}
+    residual = targets.value_targets - rollouts.values
+    means["explained_variance"] = float(1 - residual.var() / (targets.value_targets.var() + 1e-8))
+    return learner, means
+
+
+def all_finite(learner: Learner) -> bool:
+    """Whether every parameter is a number."""
+    return bool(_finite(learner.params))
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(
+    policy: Policy,
+    rates: tuple[float, float, float],
+    clip: float,
+    value_coefficient: float,
+    temperature: float,
+    standardise: bool,
+) -> Any:
+    """The jitted update of a policy. It is compiled once per padded size."""
+    optimiser = _optimiser(*rates)
+
+    def loss(params: Params, rows: dict[str, Any], tables: Any, weight: Any, coefficients: Coefficients) -> Any:
+        obs = {name.removeprefix("obs:"): value for name, value in rows.items() if name.startswith("obs:")}
+        memory = obs.pop("memory", None)
+        extra = () if memory is None else (memory,)
+        logits, value = policy.apply(params, {**obs, **tables}, *extra)[:2]
+        log_probs = jax.nn.log_softmax(logits / temperature)
+        old = jax.nn.log_softmax(rows["logits"] / temperature)
+        mean = functools.partial(jnp.average, weights=weight)
+        advantage = rows["advantages"]
+        if standardise:
+            centred = advantage - mean(advantage)
+            advantage = centred / (jnp.sqrt(mean(centred**2)) + 1e-8)
+        chosen = jnp.take_along_axis(log_probs, rows["actions"][:, None], axis=1)[:, 0]
+        ratio = jnp.exp(chosen - rows["log_probs"])
+        if clip > 0:
+            clipped = jnp.clip(ratio, 1 - clip, 1 + clip)
+            policy_loss = -mean(jnp.minimum(ratio * advantage, clipped * advantage))
+            clip_fraction = mean(jnp.abs(ratio - 1) > clip)
+        else:
+            policy_loss, clip_fraction = -mean(chosen * advantage), jnp.zeros(())
+        value_loss = mean((value - rows["value_targets"]) ** 2)
+        kl = mean((jnp.exp(old) * (old - log_probs)).sum(axis=-1))
+        entropy = mean(-(jnp.exp(log_probs) * log_probs).sum(axis=-1))
+        total = policy_loss + value_coefficient * value_loss + coefficients.kl * kl - coefficients.entropy * entropy
+        return total, (policy_loss, value_loss, kl, clip_fraction, entropy)
+
+    def run(
+        learner: Learner, batch: dict[str, Any], tables: Any, minibatches: Any, count: Any, coefficients: Coefficients
+    ) -> Any:
+        def one(index: Any, carry: Any) -> Any:
+            learner, sums = carry
+            chosen = minibatches[index]
+            # A last minibatch that is not full is filled up with −1, which weighs nothing.
+            weight = (chosen >= 0).astype(jnp.float32)
+            rows = {name: value[jnp.maximum(chosen, 0)] for name, value in batch.items()}
+            grads, figures = jax.grad(loss, has_aux=True)(learner.params, rows, tables, weight, coefficients)
+            norms = (optax.tree.norm(grads["actor"]), optax.tree.norm(grads["critic"]))
+            changes, optimisers = optimiser.update(grads, learner.optimisers, learner.params)
+            params = optax.apply_updates(learner.params, changes)
+            return Learner(params, optimisers), sums + jnp.stack([*figures, *norms])
+
+        return jax.lax.fori_loop(0, count, one, (learner, jnp.zeros(len(STATISTICS))))
+
+    return jax.jit(run)
+
+
+def _rates(config: Config) -> tuple[float, float, float]:
+    return config.actor_learning_rate, config.critic_learning_rate, config.max_grad_norm
+
+
+def _optimiser(actor_rate: float, critic_rate: float, max_grad_norm: float) -> optax.GradientTransformation:
+    """Adam with its own rate and its own clipping for actor and critic, which share no parameter."""
+
+    def adam(rate: float) -> optax.GradientTransformation:
+        return optax.chain(optax.clip_by_global_norm(max_grad_norm), optax.adam(rate))
+
+    labels = {"actor": "actor", "critic": "critic"}
+    return optax.multi_transform({"actor": adam(actor_rate), "critic": adam(critic_rate)}, labels)
+
+
+def _minibatches(num_steps: int, size: int, config: Config, rng: np.random.Generator) -> np.ndarray:
+    """Step indices of every gradient step, [K · size / minibatch, minibatch]; unused entries are −1."""
+    per_epoch = -(-num_steps // config.minibatch_size)
+    room = -(-size // config.minibatch_size) * config.epochs
+    table = np.full((room, config.minibatch_size), -1, np.int32)
+    for epoch in range(config.epochs):
+        shuffled = np.full(per_epoch * config.minibatch_size, -1, np.int32)
+        shuffled[:num_steps] = rng.permutation(num_steps)
+        table[epoch * per_epoch : (epoch + 1) * per_epoch] = shuffled.reshape(per_epoch, -1)
+    return table
+
+
+def _padded(num_steps: int) -> int:
+    """The next of 256, 512, 1024, …, so that few shapes are ever compiled; padding costs memory, not time."""
+    return max(256, 1 << (num_steps - 1).bit_length())
+
+
+@jax.jit
+def _finite(params: Params) -> Any:
+    return jnp.all(jnp.array([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params)]))
