@@ -48,7 +48,7 @@ def conv2x2(weights: Weights, x: Array) -> Array:
     """
     patches = jnp.concatenate([x[:, :-1, :-1], x[:, :-1, 1:], x[:, 1:, :-1], x[:, 1:, 1:]], axis=-1)
     # Without the barrier the compiler fuses the joining into the product inside a scan, which makes both slower.
-    return dense(weights, jax.lax.optimization_barrier(patches))
+    return dense(weights, jax.lax.optimization_barrier(patches))  # type: ignore[no-untyped-call]
 
 
 def max_pool2(x: Array) -> Array:
