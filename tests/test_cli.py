@@ -17,7 +17,9 @@ def test_version(capsys):
     assert capsys.readouterr().out.startswith("polychromic 0.")
 
 
-@pytest.mark.parametrize(("typed", "hint"), [("teory", "did you mean 'theory'?"), ("xyzzy", "choose from theory")])
+@pytest.mark.parametrize(
+    ("typed", "hint"), [("teory", "did you mean 'theory'?"), ("xyzzy", f"choose from {next(iter(COMMANDS))}")]
+)
 def test_an_unknown_command_gets_one_line(capsys, typed, hint):
     assert main([typed]) == 2
     captured = capsys.readouterr()
