@@ -35,7 +35,7 @@ import polychromic
 from polychromic.envs.grid.codes import CODE_TRIPLES
 from polychromic.policies import inference
 from polychromic.policies.inference import Evaluator, observe, sample_actions
-from polychromic.pretrain.batches import Batches, device_steps, epoch_batches
+from polychromic.pretrain.batches import device_steps, epoch_batches, gather
 from polychromic.pretrain.cloning import Cloning, _train_epoch, cloning_loss
 from polychromic.pretrain.presets import PRESETS, preset_policy
 from polychromic.pretrain.record import Recording, record_demonstrations
@@ -117,31 +117,12 @@ def training_step(folder: Path) -> list[dict[str, Any]]:
         batches = epoch_batches(demos.offsets, settings.pieces, settings.piece_steps, np.random.default_rng(0))
         optimizer = optax.adamw(settings.learning_rate, weight_decay=settings.weight_decay)
         opt_state = optimizer.init(params["actor"])
-        one = jax.tree.map(lambda part: jnp.asarray(part[0]), batches)
-        # The same minibatch, gathered beforehand: a small data set of its own, read in order.
-        chosen = one.steps.ravel()
-        ready = type(steps)(
-            steps.codes[chosen], steps.directions[chosen], steps.actions[chosen], steps.missions[one.episodes]
-        )
-        in_order = Batches(jnp.arange(len(chosen)).reshape(one.steps.shape), jnp.arange(len(one.episodes)), one.lengths)
+        ready = jax.tree.map(lambda part: part[0], gather(steps, batches))
         bare = jax.jit(functools.partial(_bare_step, policy, settings, optimizer))
         count = len(batches.steps)
-
-        def bare_steps(
-            bare: Any = bare,
-            params: Any = params,
-            state: Any = opt_state,
-            ready: Any = ready,
-            batch: Any = in_order,
-            count: int = count,
-        ) -> Any:
-            actor = params["actor"]
-            for _ in range(count):
-                actor, state = bare(actor, params["critic"], state, ready, batch)
-            return actor
-
+        repeated = functools.partial(_bare_steps, bare, params, opt_state, ready, count)
         epoch = functools.partial(_train_epoch, policy, settings, params, opt_state, steps, batches)
-        found = in_turns({"bare gradient steps": bare_steps, "jitted epoch": epoch}, rounds=9)
+        found = in_turns({"bare gradient steps": repeated, "jitted epoch": epoch}, rounds=9)
         rows.append(
             {
                 "network": name,
@@ -154,11 +135,16 @@ def training_step(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _bare_step(
-    policy: Any, settings: Cloning, optimizer: Any, actor: Any, critic: Any, state: Any, steps: Any, batch: Any
-) -> Any:
+def _bare_steps(bare: Any, params: Any, state: Any, batch: Any, count: int) -> Any:
+    actor = params["actor"]
+    for _ in range(count):
+        actor, state = bare(actor, params["critic"], state, batch)
+    return actor
+
+
+def _bare_step(policy: Any, settings: Cloning, optimizer: Any, actor: Any, critic: Any, state: Any, batch: Any) -> Any:
     gradient = jax.grad(functools.partial(cloning_loss, policy, settings), has_aux=True)
-    grads, _ = gradient(actor, critic, steps, batch)
+    grads, _ = gradient(actor, critic, batch)
     updates, state = optimizer.update(grads, state, actor)
     return optax.apply_updates(actor, updates), state
 

@@ -15,7 +15,7 @@ from polychromic.envs.grid.missions import WORDS
 from polychromic.errors import UserError
 from polychromic.policies.networks import cnn_policy, mlp_policy
 from polychromic.policies.tensors import named_arrays
-from polychromic.pretrain.batches import Batches, device_steps, epoch_batches
+from polychromic.pretrain.batches import Batches, device_steps, epoch_batches, gather
 from polychromic.pretrain.cloning import Cloning, Epoch, clone, cloning_loss, finished, validate
 from polychromic.pretrain.demonstrations import NO_SEED, content_hash, take
 from polychromic.pretrain.split import load_split, save_split, split_episodes
@@ -72,7 +72,8 @@ def test_the_loss_is_cross_entropy_minus_entropy(fourrooms):
     params = jax.tree.map(lambda leaf: leaf + 0.05, MLP.init(jax.random.key(0)))
     batch = epoch_batches(demos.offsets, 7, 4, None)
     first = Batches(*(part[0] for part in batch))
-    loss, cross_entropy = cloning_loss(MLP, Cloning(entropy=0.3), params["actor"], params["critic"], steps, first)
+    minibatch = gather(steps, first)
+    loss, cross_entropy = cloning_loss(MLP, Cloning(entropy=0.3), params["actor"], params["critic"], minibatch)
     chosen = first.steps[np.arange(4) < first.lengths[:, None]]
     obs = {"codes": demos.codes[chosen], "direction": demos.directions[chosen]}
     logs = log_softmax(np.asarray(MLP.apply(params, obs)[0], np.float64), axis=1)

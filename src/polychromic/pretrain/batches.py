@@ -26,6 +26,16 @@ class Steps(NamedTuple):
     missions: jax.Array  # int32 [episodes, length]
 
 
+class Minibatch(NamedTuple):
+    """One minibatch, or with a leading axis all minibatches of an epoch."""
+
+    codes: jax.Array  # uint8 [pieces, piece_steps, cells]
+    directions: jax.Array  # uint8 [pieces, piece_steps]
+    actions: jax.Array  # uint8 [pieces, piece_steps]
+    missions: jax.Array  # int32 [pieces, length]
+    lengths: jax.Array  # int32 [pieces], steps of each piece that count, from its first on
+
+
 class Batches(NamedTuple):
     """An epoch: which steps, of which episodes; padding has weight 0."""
 
@@ -41,6 +51,17 @@ def device_steps(demos: Demonstrations) -> Steps:
         jnp.asarray(demos.directions),
         jnp.asarray(demos.actions),
         jnp.asarray(token_table(demos.missions)),
+    )
+
+
+def gather(steps: Steps, batches: Batches) -> Minibatch:
+    """The contents of all minibatches of an epoch (before the scan: gathering inside it slows the network down)."""
+    return Minibatch(
+        steps.codes[batches.steps],
+        steps.directions[batches.steps],
+        steps.actions[batches.steps],
+        steps.missions[batches.episodes],
+        jnp.asarray(batches.lengths),
     )
 
 

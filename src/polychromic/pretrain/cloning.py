@@ -17,7 +17,7 @@ import optax
 from polychromic.errors import UserError
 from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, write_tensors
-from polychromic.pretrain.batches import Batches, Steps, device_steps, epoch_batches
+from polychromic.pretrain.batches import Batches, Minibatch, Steps, device_steps, epoch_batches, gather
 from polychromic.pretrain.demonstrations import Demonstrations, content_hash
 
 CHECKPOINT = "polychromic-cloning-1"
@@ -147,20 +147,22 @@ def validate(policy: Policy, params: Params, steps: Steps, batches: Batches) -> 
 # ---------------------------------------------------------------------- what is compiled
 
 
-def batch_logits(policy: Policy, params: Params, steps: Steps, at: Any, episodes: Any) -> Any:
-    """Logits [pieces, piece_steps, actions] of one minibatch: at [pieces, piece_steps], episodes [pieces]."""
-    pieces, piece_steps = at.shape
-    obs = {"codes": steps.codes[at], "direction": steps.directions[at]}
-    mission = jnp.broadcast_to(jnp.arange(pieces, dtype=jnp.int32)[:, None], at.shape)
-    missions = steps.missions[episodes]
+def batch_logits(policy: Policy, params: Params, batch: Minibatch) -> Any:
+    """Logits [pieces, piece_steps, actions] of one minibatch."""
+    pieces, piece_steps = batch.actions.shape
+    obs = {"codes": batch.codes, "direction": batch.directions}
+    mission = jnp.arange(pieces, dtype=jnp.int32)
     if not policy.memory_size:
         flat = {name: value.reshape(pieces * piece_steps, *value.shape[2:]) for name, value in obs.items()}
-        logits = policy.apply(params, {**flat, "mission": mission.ravel(), "missions": missions})[0]
+        flat["mission"] = jnp.repeat(mission, piece_steps)
+        logits = policy.apply(params, {**flat, "missions": batch.missions})[0]
         return logits.reshape(pieces, piece_steps, -1)
-    table = {"missions": missions} if policy.encode is None else {"mission_vectors": policy.encode(params, missions)}
+    table = {"missions": batch.missions}
+    if policy.encode is not None:
+        table = {"mission_vectors": policy.encode(params, batch.missions)}
 
     def step(memory: Any, now: Any) -> tuple[Any, Any]:
-        logits, _, memory = policy.apply(params, {**now, "mission": mission[:, 0], **table}, memory)
+        logits, _, memory = policy.apply(params, {**now, "mission": mission, **table}, memory)
         return memory, logits
 
     in_time = jax.tree.map(lambda value: value.swapaxes(0, 1), obs)
@@ -176,12 +178,11 @@ def step_losses(logits: jax.Array, actions: jax.Array) -> tuple[jax.Array, jax.A
 
 
 def cloning_loss(
-    policy: Policy, settings: Cloning, actor: Params, critic: Params, steps: Steps, batch: Batches
+    policy: Policy, settings: Cloning, actor: Params, critic: Params, batch: Minibatch
 ) -> tuple[jax.Array, jax.Array]:
     """The loss of one minibatch, mean(cross-entropy) − entropy · mean(H), and the cross-entropy alone."""
     params = {"actor": actor, "critic": critic}
-    logits = batch_logits(policy, params, steps, batch.steps, batch.episodes)
-    losses, entropies = step_losses(logits, steps.actions[batch.steps])
+    losses, entropies = step_losses(batch_logits(policy, params, batch), batch.actions)
     weights = jnp.arange(losses.shape[1]) < batch.lengths[:, None]
     total = jnp.maximum(weights.sum(), 1)
     cross_entropy = (losses * weights).sum() / total
@@ -197,28 +198,27 @@ def _train_epoch(
     critic = params["critic"]
     gradient = jax.grad(functools.partial(cloning_loss, policy, settings), has_aux=True)
 
-    def minibatch(carry: Any, batch: Batches) -> tuple[Any, jax.Array]:
+    def minibatch(carry: Any, batch: Minibatch) -> tuple[Any, jax.Array]:
         actor, state = carry
-        grads, loss = gradient(actor, critic, steps, batch)
+        grads, loss = gradient(actor, critic, batch)
         updates, state = optimizer.update(grads, state, actor)
         return (optax.apply_updates(actor, updates), state), loss
 
-    (actor, opt_state), losses = jax.lax.scan(minibatch, (params["actor"], opt_state), batches)
+    (actor, opt_state), losses = jax.lax.scan(minibatch, (params["actor"], opt_state), gather(steps, batches))
     return {"actor": actor, "critic": critic}, opt_state, losses
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _validate(policy: Policy, params: Params, steps: Steps, batches: Batches) -> tuple[jax.Array, jax.Array]:
-    def minibatch(_: None, batch: Batches) -> tuple[None, tuple[jax.Array, jax.Array]]:
-        logits = batch_logits(policy, params, steps, batch.steps, batch.episodes)
-        actions = steps.actions[batch.steps]
-        losses, entropies = step_losses(logits, actions)
-        right = (logits.argmax(axis=-1) == actions).astype(jnp.float32)
+    def minibatch(_: None, batch: Minibatch) -> tuple[None, tuple[jax.Array, jax.Array]]:
+        logits = batch_logits(policy, params, batch)
+        losses, entropies = step_losses(logits, batch.actions)
+        right = (logits.argmax(axis=-1) == batch.actions).astype(jnp.float32)
         weights = jnp.arange(losses.shape[1]) < batch.lengths[:, None]
         sums = jnp.stack([(part * weights).sum() for part in (losses, right, entropies)])
         return None, (sums, weights.sum())
 
-    _, (sums, counts) = jax.lax.scan(minibatch, None, batches)
+    _, (sums, counts) = jax.lax.scan(minibatch, None, gather(steps, batches))
     return sums.sum(axis=0), counts.sum()
 
 
