@@ -49,8 +49,8 @@ def digits() -> Task:
         max_tokens=3,
         pretraining=[f"{target}={pair:02}" for target in range(10) for pair in range(100)],
         pretraining_steps=200,
-        steps=800,
-        learning_rate=5e-4,
+        steps=1000,
+        learning_rate=2.5e-4,
     )
 
 

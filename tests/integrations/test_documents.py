@@ -1,6 +1,7 @@
 """What the documentation shows is what the repository holds."""
 
 import json
+import statistics
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -14,3 +15,18 @@ def test_the_overhead_in_the_documentation_is_the_measured_one():
     page = (ROOT / "docs/trl.md").read_text()
     for result in json.loads((ROOT / "benchmarks/results/trl_overhead.json").read_text())["results"]:
         assert f"| {result['group_size']} | + {100 * result['step']:.1f} %" in page
+
+
+def test_the_results_of_the_example_are_the_recorded_ones_and_meet_their_bar():
+    runs = json.loads((ROOT / "docs/figures/language-model.json").read_text())["runs"]
+    page = (ROOT / "docs/language-models.md").read_text()
+    for task in ("digits", "chains"):
+        means = {}
+        for method, name in (("grpo", "stock GRPO"), ("polychromic", "polychromic")):
+            last = [run["curve"][-1] for run in runs if (run["task"], run["method"]) == (task, method)]
+            assert len(last) == 3
+            success, distinct = (statistics.mean(point[key] for point in last) for key in ("success", "distinct_right"))
+            assert f"| {task} | {name} | {success:.3f} | {distinct:.2f} |" in page
+            means[method] = success, distinct
+        assert means["polychromic"][0] >= 0.9 * means["grpo"][0]
+        assert means["polychromic"][1] >= 2.5 * means["grpo"][1]
