@@ -143,6 +143,10 @@ def test_rewards_are_checked_and_rescaled():
         ([0], (0, 1), "1 rewards for 2 completions"),
         (0.5, (0, 1), "must return one number per completion"),
         ([0, 0], (1, 1), "lowest < highest"),
+        ([0, 1], (0, float("inf")), "reward_range is .* two finite numbers"),
+        ([0, 1], (0, 1, 2), "reward_range is .* two finite numbers"),
+        ([0, 1], 5, "reward_range is 5"),
+        (["a", 1], (0, 1), "must return one number per completion"),
     ],
 )
 def test_bad_rewards_are_refused(values, reward_range, message):
@@ -218,3 +222,14 @@ def test_advantages_of_groups_are_the_cores():
         expected = polychromic_advantages(returns, labels, **sets, rng=7)
         found = group_advantages(returns, likeness, SetSettings(**sets), 7)
         np.testing.assert_allclose(found, expected, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("threshold", [85, float("nan"), -3, "0.9"])
+def test_a_threshold_that_is_no_cosine_is_refused(threshold):
+    with pytest.raises(UserError, match="similarity_threshold is"):
+        Comparison(embed=lambda texts: np.ones((len(texts), 2)), similarity_threshold=threshold)
+
+
+def test_the_rule_for_labels_is_refused_where_there_are_none():
+    with pytest.raises(UserError, match="homogeneous_zero is False with embed"):
+        SetSettings(set_size=4, homogeneous_zero=False).check_group_size("n", 8, trains=True, by_kernel=True)

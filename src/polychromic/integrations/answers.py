@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polychromic.core.checks import Floats, Ints, check_label
+from polychromic.core.checks import Floats, Ints, check_label, real_number
 from polychromic.core.diversity import clusters_from_kernel, kernel_from_embeddings, vendi_diversity
 from polychromic.errors import UserError
 
@@ -77,8 +77,12 @@ class Comparison:
             )
         if not callable(getattr(self, given[0])):
             raise UserError(f"{given[0]} is {getattr(self, given[0])!r}; it must be a function")
-        if self.similarity_threshold is not None and self.embed is None:
-            raise UserError(f"similarity_threshold is {self.similarity_threshold} without embed, which alone reads it")
+        if self.similarity_threshold is not None:
+            if self.embed is None:
+                raise UserError(
+                    f"similarity_threshold is {self.similarity_threshold} without embed, which alone reads it"
+                )
+            real_number("similarity_threshold", self.similarity_threshold, -1.0, 1.0)
 
     @property
     def needs_whole_groups(self) -> bool:
@@ -125,17 +129,26 @@ def distinct_labels(labels: Ints) -> Floats:
     return np.asarray(1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=-1), np.float64)
 
 
+def reward_bounds(reward_range: Any) -> tuple[float, float]:
+    """(lowest, highest), if these are two finite numbers in this order."""
+    try:
+        low, high = (float(bound) for bound in reward_range)
+    except (TypeError, ValueError):
+        low = high = float("nan")
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise UserError(
+            f"reward_range is {reward_range!r}; it must be two finite numbers (lowest, highest) with lowest < highest"
+        )
+    return low, high
+
+
 def rewards_of(values: Any, count: int, reward_range: tuple[float, float], source: str) -> tuple[Floats, Floats]:
     """The rewards [count] that a user's function gave, and the same mapped from `reward_range` to [0, 1]."""
-    low, high = (float(bound) for bound in reward_range)
-    if not low < high:
-        raise UserError(f"reward_range is {reward_range}; it must be (lowest, highest) with lowest < highest")
+    low, high = reward_bounds(reward_range)
     try:
         rewards = [float("nan") if value is None else float(value) for value in values]
-    except TypeError as error:
-        raise UserError(f"{source} returned {type(values).__name__}; it must return one number per completion") from (
-            error
-        )
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{source} returned {values!r:.80}; it must return one number per completion") from (error)
     if len(rewards) != count:
         raise UserError(f"{source} returned {len(rewards)} rewards for {count} completions")
     raw = np.array(rewards, np.float64)

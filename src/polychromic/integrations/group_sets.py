@@ -62,6 +62,11 @@ class SetSettings:
                 f"{name} is {group_size}, the set_size: a group then has a single set, which is its own baseline, and "
                 f"every advantage is 0; use groups of more than {self.set_size}"
             )
+        if by_kernel and not self.homogeneous_zero:
+            raise UserError(
+                "homogeneous_zero is False with embed and no similarity_threshold: the rule is about labels, and the "
+                "Vendi score of completions that are all alike is 0; give a similarity_threshold, or leave the rule on"
+            )
         if by_kernel and self.num_sets == "all" and comb(group_size, self.set_size) > MOST_ENUMERATED_SETS:
             raise UserError(
                 f"num_sets is 'all' with {name} {group_size} and set_size {self.set_size}: "

@@ -9,7 +9,7 @@ from typing import Any
 
 from polychromic.core.checks import one_of, whole_number
 from polychromic.errors import UserError
-from polychromic.integrations.answers import Comparison, rewards_of
+from polychromic.integrations.answers import Comparison, reward_bounds
 from polychromic.integrations.group_sets import PRESETS, SetSettings
 
 # The name of the estimator, of the trainer and of the section.
@@ -53,13 +53,12 @@ def section_settings(section: Mapping[str, Any]) -> VerlSettings:
         one_of(f"{NAME}.preset", preset, tuple(PRESETS))
     chosen: dict[str, Any] = dict(PRESETS[preset]) if preset is not None else {}
     chosen |= {name: section[name] for name in set_names if section.get(name) is not None}
-    low, high = section.get("reward_range") or (0.0, 1.0)
-    rewards_of([], 0, (low, high), "")
+    low, high = reward_bounds(section.get("reward_range") or (0.0, 1.0))
     threshold = section.get("success_threshold")
     return VerlSettings(
         comparison=Comparison(**functions, similarity_threshold=section.get("similarity_threshold")),
         sets=SetSettings(**chosen),
-        reward_range=(float(low), float(high)),
+        reward_range=(low, high),
         success_threshold=float(high if threshold is None else threshold),
         incomplete_groups=one_of(
             f"{NAME}.incomplete_groups", section.get("incomplete_groups", "error"), ("error", "skip")
@@ -111,7 +110,10 @@ def _plain(section: Any) -> dict[str, Any]:
     """A section of OmegaConf (or any mapping) as a dictionary."""
     if not isinstance(section, Mapping) and not hasattr(section, "items"):
         raise UserError(f"{NAME} is {section!r}; it must be a section of settings")
-    return {str(name): list(value) if name == "reward_range" else value for name, value in section.items()}
+    return {
+        str(name): list(value) if name == "reward_range" and hasattr(value, "__iter__") else value
+        for name, value in section.items()
+    }
 
 
 def _function(name: str, reference: Any) -> Any:
