@@ -306,8 +306,13 @@ def test_any_kind_of_array_runs_the_one_compiled_kernel(goto):
         goto.observe(state)
         goto.codes(state)
         goto.places(state)
-    for kernel in (step.step_kernel, view.partial_image, view.partial_view, view.rooms_kernel):
+    for kernel in (step.step_kernel, view.partial_view, view.expand, view.rooms_kernel):
         assert len(kernel.signatures) == 1
+
+
+def test_a_time_penalty_is_refused_beside_the_packages_own():
+    with pytest.raises(UserError, match=r"time_penalty is 0.2, but reward='package' has its own of 0.9"):
+        polychromic.make("goto", seeds=[0], reward="package", time_penalty=0.2)
 
 
 def test_numpy_numbers_are_numbers():

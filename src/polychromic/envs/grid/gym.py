@@ -34,7 +34,7 @@ class GridEnv(gymnasium.Env[dict[str, Any], Any]):
         *,
         seeds: Iterable[int] = range(50),
         horizon: int | None = 100,
-        time_penalty: float = 0.5,
+        time_penalty: float | None = None,
         reward: Literal["penalty", "package"] = "penalty",
         observation: Literal["partial", "full"] = "partial",
         mission_length: int | None = None,

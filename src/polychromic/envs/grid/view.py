@@ -122,16 +122,15 @@ def _transpose(bits):
 
 
 @njit(cache=True)
-def partial_view(cells, row_size, width, height, see_through_walls, out):
+def partial_view(cells, row_size, width, height, see_through_walls, lines, out):
     """The agent's 7 × 7 view as codes, ordered as minigrid's image ([column, row from the far end]).
 
-    cells uint8 [B · row_size], out uint8 [B · 49 + 1] (the last byte is not part of the view).
+    cells uint8 [B · row_size], lines uint64 [8] (scratch), out uint8 [B · 49 + 1] (one byte more than the view).
 
     The grid lies column after column, so seven cells along y are one word. Facing left or right, such a line is a row
     of the view (all cells equally far away); facing up or down it is a column. Seen cells are found on bits: one bit
     per cell, seven lines of seven bits.
     """
-    lines = np.zeros(8, np.uint64)
     for row in range(cells.shape[0] // row_size):
         base = row * row_size
         x = np.int64(cells[base + AGENT_X])
@@ -143,8 +142,8 @@ def partial_view(cells, row_size, width, height, see_through_walls, out):
         step_x = STEP_X[direction]
         low_y = y + LOW_Y[direction]
         # What lies outside the grid is a wall. Along x the border, which is wall too, is read instead.
-        before = max(0, -low_y)
-        after = max(0, low_y + VIEW - height)
+        before = -low_y if low_y < 0 else 0
+        after = low_y + VIEW - height if low_y + VIEW > height else 0
         inside = (ALL_BYTES << np.uint64(8 * before)) & (SEVEN_BYTES >> np.uint64(8 * after))
         outside = WALLS & ~inside
         start = base + HEADER + low_y + before
@@ -152,7 +151,9 @@ def partial_view(cells, row_size, width, height, see_through_walls, out):
         lines[7] = 0
         clear = np.uint64(0)  # byte: line, bit: place in the line, 1 where one can see through
         for line in range(VIEW):
-            at = start + min(max(first_x + line * step_x, 0), width - 1) * height
+            column = first_x + line * step_x
+            column = 0 if column < 0 else column if column < width else width - 1
+            at = start + column * height
             word = ((_load_word(cells, at) << shift) & inside) | outside
             lines[line] = word
             opaque = ((((word + OPAQUE_CARRIES) & HIGH_BITS) >> SEVEN) * GATHER_BITS) >> np.uint64(56)
@@ -227,20 +228,6 @@ def expand(codes, count, image):
     """
     for index in range(count):
         _store_word(image, 3 * index, TRIPLES[codes[index]])
-
-
-@njit(cache=True)
-def partial_image(cells, row_size, width, height, see_through_walls, out, image):
-    """`partial_view` and `expand` in one call."""
-    partial_view(cells, row_size, width, height, see_through_walls, out)
-    expand(out, out.shape[0] - 1, image)
-
-
-@njit(cache=True)
-def full_image(rows, width, height, margin, out, image):
-    """`full_view` and `expand` in one call."""
-    full_view(rows, width, height, margin, out)
-    expand(out, out.shape[0] - 1, image)
 
 
 @njit(cache=True)

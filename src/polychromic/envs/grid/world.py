@@ -114,30 +114,17 @@ class GridWorld:
         """`image` uint8 [B, 7, 7, 3] (or [B, width, height, 3] for the full view), `direction` uint8 [B], `mission`
         int32 [B, length] (padded with 0; read-only, as it is shared between calls)."""
         self._check(state)
-        rows, levels = state.bytes, self.levels
-        count = len(rows) * self._cells
-        cells = np.empty(count + 1, np.uint8)
+        cells = self._shown(state)
         # One byte more than the image, see `view.expand`.
-        buffer = np.empty(3 * count + 1, np.uint8)
-        if self.observation == "partial":
-            view.partial_image(
-                rows.ravel(),
-                rows.shape[1],
-                levels.width,
-                levels.height,
-                levels.see_through_walls,
-                cells,
-                buffer,
-            )
-        else:
-            view.full_image(rows, levels.width, levels.height, levels.margin, cells, buffer)
+        buffer = np.empty(3 * len(cells) - 2, np.uint8)
+        view.expand(cells, len(cells) - 1, buffer)
         # Worlds that pad missions to different lengths may share a state.
         if state.mission is None or state.mission.shape[1] != self.mission_tokens.shape[1]:
             state.mission = self.mission_tokens.take(self.tasks(state), axis=0)
             state.mission.setflags(write=False)
         return {
             "image": buffer[:-1].reshape(-1, *self.image_shape),
-            "direction": rows[:, codes.DIRECTION].copy(),
+            "direction": state.bytes[:, codes.DIRECTION].copy(),
             "mission": state.mission,
         }
 
@@ -204,14 +191,7 @@ class GridWorld:
         """What `observe` shows, one code per cell: uint8 [B, 49] (full view: [B, width · height]), same order as the
         image; `code_triples[codes]` is the image."""
         self._check(state)
-        rows, levels = state.bytes, self.levels
-        count = len(rows) * self._cells
-        cells = np.empty(count + 1, np.uint8)
-        if self.observation == "partial":
-            view.partial_view(rows.ravel(), rows.shape[1], levels.width, levels.height, levels.see_through_walls, cells)
-        else:
-            view.full_view(rows, levels.width, levels.height, levels.margin, cells)
-        return cells[:count].reshape(len(rows), self._cells)
+        return self._shown(state)[:-1].reshape(len(state), self._cells)
 
     def tasks(self, state: GridState) -> NDArray[np.int64]:
         """The configuration of each row, int64 [B]."""
@@ -323,6 +303,20 @@ class GridWorld:
         if not isinstance(state, GridState) or state.fingerprint != self.levels.fingerprint:
             raise UserError(f"state: expected a state of this world, got {state!r}")
 
+    def _shown(self, state: GridState) -> NDArray[np.uint8]:
+        """The view of every row as codes, flat, and one byte that is not part of it (see `view.partial_view`)."""
+        rows, levels = state.bytes, self.levels
+        cells = np.empty(len(rows) * self._cells + 1, np.uint8)
+        if self.observation == "partial":
+            # The kernel's scratch is made here: making an array in a kernel takes a third of a second to compile.
+            lines = np.empty(view.VIEW + 1, np.uint64)
+            view.partial_view(
+                rows.ravel(), rows.shape[1], levels.width, levels.height, levels.see_through_walls, lines, cells
+            )
+        else:
+            view.full_view(rows, levels.width, levels.height, levels.margin, cells)
+        return cells
+
     def _task_index(self, tasks: ArrayLike) -> NDArray[np.int64]:
         index = read_array("tasks", tasks)
         if index.size == 0:
@@ -342,7 +336,7 @@ def make(
     *,
     seeds: Iterable[int] = range(50),
     horizon: int | None = 100,
-    time_penalty: float = 0.5,
+    time_penalty: float | None = None,
     reward: Literal["penalty", "package"] = "penalty",
     observation: Literal["partial", "full"] = "partial",
     mission_length: int | None = None,
@@ -351,8 +345,8 @@ def make(
 
     seeds: one configuration per seed, exactly the level that `gymnasium.make(id)` shows after `reset(seed=seed)`.
     horizon: the most steps of an episode; None takes each level's own.
-    time_penalty: success after t of H steps gives 1 − time_penalty · t / H. reward="package" gives minigrid's own
-        1 − 0.9 · t / H instead.
+    time_penalty: success after t of H steps gives 1 − time_penalty · t / H; 0.5 if not given.
+    reward: "package" gives minigrid's own 1 − 0.9 · t / H instead, and leaves no time penalty to choose.
     observation: "partial" is the agent's 7 × 7 view, "full" the whole grid as minigrid's FullyObsWrapper shows it.
     mission_length: pad missions to this many tokens (default: the longest of these configurations).
     """
@@ -361,14 +355,20 @@ def make(
     if horizon is not None:
         horizon = whole_number("horizon", horizon, at_least=1, at_most=MAX_HORIZON)
     one_of("reward", reward, ("penalty", "package"))
-    penalty = real_number("time_penalty", time_penalty, 0, 1)
+    if reward == "package" and time_penalty is not None:
+        raise UserError(
+            f"time_penalty is {time_penalty!r}, but reward='package' has its own of 0.9; leave one of the two out"
+        )
+    penalty = (
+        0.9 if reward == "package" else real_number("time_penalty", 0.5 if time_penalty is None else time_penalty, 0, 1)
+    )
     one_of("observation", observation, ("partial", "full"))
     loaded = [load_level(level, seed) for seed in chosen]
     levels = stack_levels(loaded, [horizon or one.own_horizon for one in loaded])
     longest = token_table(levels.missions).shape[1]
     if mission_length is not None:
         mission_length = whole_number("mission_length", mission_length, at_least=longest, why="the longest mission")
-    return GridWorld(level, chosen, levels, 0.9 if reward == "package" else penalty, observation, mission_length)
+    return GridWorld(level, chosen, levels, penalty, observation, mission_length)
 
 
 def _seeds(seeds: Iterable[int]) -> tuple[int, ...]:
