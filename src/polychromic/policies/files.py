@@ -16,7 +16,7 @@ import numpy as np
 from polychromic.errors import UserError
 from polychromic.policies.networks import NETWORKS, build_policy
 from polychromic.policies.protocol import Params, Policy
-from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, write_tensors
+from polychromic.policies.tensors import fill_tree, named_arrays, parse_object, read_tensors, write_tensors
 
 FORMAT = "polychromic-policy-1"
 
@@ -70,18 +70,10 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
     header = _parse_header(path, metadata["header"])
     recorded = header["architecture"]
     if policy is None:
-        if recorded.get("network") not in NETWORKS:
-            raise UserError(
-                f"{path}: architecture: network is {recorded.get('network')!r}, which is not one of ours "
-                f"({', '.join(NETWORKS)}); give your own with load_policy(path, policy)"
-            )
-        try:
-            policy = build_policy(recorded)
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from error
+        policy, expected = _build_recorded(path, recorded)
     else:
         _compare_architectures(path, recorded, json.loads(json.dumps(dict(policy.architecture))))
-    expected = jax.eval_shape(policy.init, jax.random.key(0))
+        expected = jax.eval_shape(policy.init, jax.random.key(0))
     params = fill_tree(path, expected, tensors)
     info = PolicyInfo(
         task=header["task"],
@@ -98,7 +90,7 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
 def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> None:
     """Refuse a world that the policy was not made for, naming the file and the field.
 
-    world: a grid world (`task`, `observation`, `num_actions`, `missions`, `mission_tokens`).
+    world: a grid world (`task`, `observation`, `num_actions`, `missions`, `mission_tokens`, `vocabulary`).
     other_task: accept another level with the same observation and words that the policy has seen.
     """
     source, info, architecture = saved.info.source, saved.info, saved.policy.architecture
@@ -116,6 +108,7 @@ def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> N
     if triples is not None and not np.array_equal(triples, world.code_triples):
         raise UserError(f"{source}: code_triples differ from those of the world: its codes mean something else")
     if "num_words" in architecture:
+        _compare_vocabularies(source, info.vocabulary, architecture["num_words"], world.vocabulary)
         check_words(source, info, world.missions, world.mission_tokens)
 
 
@@ -131,6 +124,19 @@ def check_words(source: str, info: PolicyInfo, missions: Sequence[str], tokens: 
             raise UserError(
                 f"{source}: words_seen has no '{word}', word {strange[0] + 1} of the mission '{mission}'; "
                 "the policy was never trained on it"
+            )
+
+
+def _compare_vocabularies(source: str, words: Sequence[str], num_words: int, world_words: Sequence[str]) -> None:
+    """Every token id must mean the same word to both; the world may know more words, at the end."""
+    if len(words) != num_words:
+        raise UserError(f"{source}: vocabulary has {len(words)} words, the network's num_words is {num_words}")
+    for token, word in enumerate(words):
+        other = world_words[token] if token < len(world_words) else None
+        if word != other:
+            raise UserError(
+                f"{source}: vocabulary: token {token} is {word!r}, to the world it is {other!r}: its missions would be "
+                "read as other words"
             )
 
 
@@ -154,20 +160,32 @@ def policy_path(name: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _parse_header(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
+def _build_recorded(path: Path, recorded: Mapping[str, Any]) -> tuple[Policy, Any]:
+    """The policy of an architecture from a file, and the shapes of its parameters."""
+    network = recorded.get("network")
+    if not isinstance(network, str) or network not in NETWORKS:
+        raise UserError(
+            f"{path}: architecture: network is {network!r}, which is not one of ours "
+            f"({', '.join(NETWORKS)}); give your own with load_policy(path, policy)"
+        )
     try:
-        header: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}: header is not JSON ({error})") from error
-    texts, lists, maps = (
-        ("task", "observation"),
-        ("vocabulary", "words_seen", "configurations"),
-        ("architecture", "made"),
-    )
-    kinds = {**dict.fromkeys(texts, str), **dict.fromkeys(lists, list), **dict.fromkeys(maps, dict)}
-    for name, kind in kinds.items():
+        policy = build_policy(recorded)
+        return policy, jax.eval_shape(policy.init, jax.random.key(0))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    except Exception as error:  # numbers that make no network fail in as many ways as there are layers
+        raise UserError(f"{path}: architecture: these options make no '{network}' network ({error})") from error
+
+
+def _parse_header(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
+    header = parse_object(path, text)
+    for name, kind in {"task": str, "observation": str, "architecture": dict, "made": dict}.items():
         if not isinstance(header.get(name), kind):
             raise UserError(f"{path}: header: '{name}' is {header.get(name)!r}, expected a {kind.__name__}")
+    for name, entry_kind in {"vocabulary": str, "words_seen": str, "configurations": int}.items():
+        found = header.get(name)
+        if not isinstance(found, list) or not all(type(entry) is entry_kind for entry in found):
+            raise UserError(f"{path}: header: '{name}' is {found!r}, expected a list of {entry_kind.__name__}")
     return header
 
 

@@ -70,13 +70,26 @@ def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[di
         with safe_open(str(path), framework="numpy") as file:
             metadata = file.metadata() or {}
             found = metadata.get("format")
-            if found != expected_format or "header" not in metadata:
+            if found != expected_format:
                 raise UserError(f"{path}: format is {found!r}, expected '{expected_format}'")
+            if "header" not in metadata:
+                raise UserError(f"{path}: 'header' is missing from the metadata")
             return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, TypeError, AttributeError) as error:  # the last two: a type that NumPy has not
         raise UserError(f"{path}: not a whole safetensors file ({error})") from error
+
+
+def parse_object(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
+    """The JSON object in the header of a file."""
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: header is not JSON ({error})") from error
+    if not isinstance(header, dict):
+        raise UserError(f"{path}: header is a {type(header).__name__}, expected a JSON object")
+    return header
 
 
 def named_arrays(tree: Any) -> dict[str, Any]:

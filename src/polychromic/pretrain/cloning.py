@@ -16,7 +16,7 @@ import optax
 
 from polychromic.errors import UserError
 from polychromic.policies.protocol import Params, Policy
-from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, write_tensors
+from polychromic.policies.tensors import fill_tree, named_arrays, parse_object, read_tensors, write_tensors
 from polychromic.pretrain.batches import Batches, Minibatch, Steps, device_steps, epoch_batches, gather
 from polychromic.pretrain.demonstrations import Demonstrations, content_hash
 
@@ -103,6 +103,7 @@ def clone(
     identity = _identity(settings, policy, train, validation)
     if checkpoint is not None and checkpoint.exists():
         progress = _load_progress(checkpoint, progress, identity)
+        _check_not_past_the_end(checkpoint, progress.epochs, settings)
     for done in progress.epochs:
         if on_epoch is not None:
             on_epoch(done)
@@ -135,6 +136,11 @@ def finished(epochs: tuple[Epoch, ...], settings: Cloning) -> bool:
         return False
     losses = [epoch.validation_loss for epoch in epochs]
     return len(losses) - 1 - int(np.argmin(losses)) >= settings.patience
+
+
+def kept_epoch(epochs: tuple[Epoch, ...], settings: Cloning) -> Epoch:
+    """The epoch whose weights a run keeps: the one of the best validation loss, or without patience the last."""
+    return epochs[int(np.argmin([epoch.validation_loss for epoch in epochs]))] if settings.patience else epochs[-1]
 
 
 def validate(policy: Policy, params: Params, steps: Steps, batches: Batches) -> tuple[float, float, float]:
@@ -232,6 +238,7 @@ def _optimizer(settings: Cloning) -> optax.GradientTransformation:
 def _identity(settings: Cloning, policy: Policy, train: Demonstrations, validation: Demonstrations) -> dict[str, Any]:
     """What must not change between a run and its continuation (more epochs or patience are welcome)."""
     kept = {name: value for name, value in asdict(settings).items() if name not in ("epochs", "patience")}
+    kept["keeps"] = "the best weights" if settings.patience else "the last weights (patience = 0)"
     data = {"train": content_hash(train), "validation": content_hash(validation)}
     return {**kept, **data, "architecture": json.loads(json.dumps(dict(policy.architecture)))}
 
@@ -244,14 +251,38 @@ def _save_progress(path: Path, progress: Progress, identity: dict[str, Any]) -> 
 
 def _load_progress(path: Path, fresh: Progress, identity: dict[str, Any]) -> Progress:
     tensors, metadata = read_tensors(path, CHECKPOINT)
-    header = json.loads(metadata["header"])
+    header = parse_object(path, metadata["header"])
+    found = header.get("identity")
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: header: 'identity' is {found!r}, expected a JSON object")
     for name, value in identity.items():
-        if header["identity"].get(name) != value:
+        if found.get(name) != value:
             raise UserError(
-                f"{path}: the checkpoint has {name} = {header['identity'].get(name)!r}, this run has {value!r}; "
+                f"{path}: the checkpoint has {name} = {found.get(name)!r}, this run has {value!r}; "
                 "remove the file or choose another --out"
             )
     expected = {"params": fresh.params, "best": fresh.best, "optimizer": fresh.optimizer}
     tree = fill_tree(path, expected, tensors)
-    epochs = tuple(Epoch(*epoch) for epoch in header["epochs"])
-    return Progress(tree["params"], tree["best"], tree["optimizer"], epochs)
+    return Progress(tree["params"], tree["best"], tree["optimizer"], _read_epochs(path, header.get("epochs")))
+
+
+def _read_epochs(path: Path, rows: Any) -> tuple[Epoch, ...]:
+    """The reports in the header of a checkpoint: one or more rows of numbers, for the epochs 1, 2, …"""
+    if not isinstance(rows, list) or not rows:
+        raise UserError(f"{path}: header: 'epochs' is {rows!r}, expected a list of one row per epoch")
+    for number, row in enumerate(rows, start=1):
+        numbers = isinstance(row, list) and all(type(entry) in (int, float) for entry in row)
+        if not numbers or len(row) != len(Epoch._fields) or row[0] != number:
+            raise UserError(f"{path}: header: row {number} of 'epochs' is {row!r}, expected {', '.join(Epoch._fields)}")
+    return tuple(Epoch(*row) for row in rows)
+
+
+def _check_not_past_the_end(path: Path, epochs: tuple[Epoch, ...], settings: Cloning) -> None:
+    """Refuse to go on from where this run would never have come: its kept weights may be those of a later epoch."""
+    end = next((count for count in range(1, len(epochs)) if finished(epochs[:count], settings)), None)
+    if end is not None:
+        reason = f"epochs = {settings.epochs}" if end == settings.epochs else f"patience = {settings.patience}"
+        raise UserError(
+            f"{path}: the checkpoint has {len(epochs)} epochs, a run with {reason} ends after {end}; "
+            "give more, remove the file, or choose another --out"
+        )

@@ -17,11 +17,19 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from polychromic.envs.grid.missions import WORDS, tokenize
+from polychromic.envs.grid.missions import WORDS, mission_words
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.grid.world import make
 from polychromic.errors import UserError
-from polychromic.pretrain.demonstrations import Demonstrations, content_hash, load_demonstrations, see_as, take
+from polychromic.policies.tensors import whole_file
+from polychromic.pretrain.demonstrations import (
+    Demonstrations,
+    content_hash,
+    first_episodes,
+    load_demonstrations,
+    see_as,
+    take,
+)
 from polychromic.pretrain.record import Recording, record_demonstrations
 
 KS = (1, 8, 32, 100)
@@ -103,6 +111,10 @@ def pretrain(
 
     if rollouts < max(KS):
         raise UserError(f"rollouts: expected {max(KS)} or more, for pass@{max(KS)}, got {rollouts}")
+    if episodes is not None and episodes < 1:
+        raise UserError(f"episodes: expected 1 or more, got {episodes}")
+    if network is not None and not isinstance(network, dict):
+        raise UserError(f"network: expected a JSON object of architecture options, got {network!r}")
     names = BASE if task == "all" else (task,)
     if task == "all" and demonstrations is not None:
         raise UserError("demonstrations: give a file for one task, not for 'all'")
@@ -138,7 +150,7 @@ def make_base_policy(
     from polychromic.evaluate.attempts import play_tasks
     from polychromic.policies.files import PolicyInfo, save_policy
     from polychromic.policies.inference import Evaluator
-    from polychromic.pretrain.cloning import clone
+    from polychromic.pretrain.cloning import clone, kept_epoch
     from polychromic.pretrain.presets import preset_policy
     from polychromic.pretrain.split import save_split, split_episodes
 
@@ -147,20 +159,21 @@ def make_base_policy(
     folder = out / name
     data = _demonstrations(preset, level, out, demonstrations, workers)
     split = split_episodes(data, seed=preset.split_seed, source=preset.source)
-    save_split(folder / "configurations.json", split)
     data_hash = content_hash(data)
     data = see_as(data, preset.observation)
+    train = take(data, split.train)
     policy = preset_policy(preset, data.image_size)
     bar, show = _epoch_bar(name, preset.cloning.epochs)
     with bar:
         params, epochs = clone(
             policy,
-            take(data, split.train),
+            train,
             take(data, split.test),
             preset.cloning,
             checkpoint=folder / "checkpoint.safetensors",
             on_epoch=show,
         )
+    kept = kept_epoch(epochs, preset.cloning)
     world = make(level, seeds=split.configurations, observation=preset.observation)
     evaluator = Evaluator(policy, params, world.mission_tokens)
     attempts = play_tasks(evaluator, world, np.random.default_rng(0), attempts=rollouts)
@@ -175,8 +188,9 @@ def make_base_policy(
         "split_seed": preset.split_seed,
         "cloning": dataclasses.asdict(preset.cloning),
         "epochs_run": len(epochs),
-        "validation_loss": min(epoch.validation_loss for epoch in epochs),
-        "validation_accuracy": epochs[-1].validation_accuracy,
+        "epoch_kept": kept.epoch,
+        "validation_loss": kept.validation_loss,
+        "validation_accuracy": kept.validation_accuracy,
         "scores": {
             "success": float(attempts.success.mean()),
             "reward": float(attempts.rewards.mean()),
@@ -192,7 +206,7 @@ def make_base_policy(
             "python": platform.python_version(),
         },
     }
-    words = {WORDS[token] for mission in data.missions for token in tokenize(mission)}
+    words = {word for mission in train.missions for word in mission_words(mission)}
     info = PolicyInfo(
         task=level,
         observation=preset.observation,
@@ -201,12 +215,15 @@ def make_base_policy(
         configurations=split.configurations,
         made=report,
     )
+    # Only now, so that a run that is refused changes nothing.
+    save_split(folder / "configurations.json", split)
     save_policy(folder / "policy.safetensors", policy, params, info)
     curve = {
         "epochs": [epoch._asdict() for epoch in epochs],
         "cpu_seconds_without_recording": time.process_time() - started,
     }
-    (folder / "report.json").write_text(json.dumps({**report, **curve}, indent=1) + "\n")
+    with whole_file(folder / "report.json") as partial:
+        partial.write_text(json.dumps({**report, **curve}, indent=1) + "\n")
     paper = "" if preset.paper_success is None else f" (paper {preset.paper_success:.1%})"
     scores = report["scores"]
     shares = ", ".join(f"pass@{k} {value:.3f}" for k, value in zip(KS[1:], passed.tolist()[1:], strict=True))
@@ -226,7 +243,7 @@ def _demonstrations(preset: Any, level: str, out: Path, given: Path | None, work
         raise UserError(
             f"{path}: has {len(found)} episodes, {preset.episodes} are wanted; record more, or give --episodes"
         )
-    return take(found, range(preset.episodes))
+    return first_episodes(found, preset.episodes)
 
 
 def record_with_progress(recording: Recording, out: Path, workers: int) -> Demonstrations:

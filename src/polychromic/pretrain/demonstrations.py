@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -16,12 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.envs.grid.codes import NUM_CODES
+from polychromic.envs.grid.missions import unknown_words
 from polychromic.envs.grid.step import NUM_ACTIONS
 from polychromic.envs.grid.world import GridWorld, make
 from polychromic.errors import UserError
 from polychromic.policies.tensors import whole_file
 
 FORMAT = "polychromic-demonstrations-1"
+# What reading a damaged archive ends in, depending on the byte.
+_DAMAGES = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
+    *(ValueError, EOFError, OSError, TypeError, AttributeError, KeyError, RuntimeError, SyntaxError, MemoryError),
+)
 NO_SEED = -1  # for episodes whose level cannot be generated again (imported ones)
 
 
@@ -39,6 +48,7 @@ class Demonstrations:
     seeds: NDArray[np.int64]  # [episodes], the level seed of each
     missions: tuple[str, ...]  # of each episode
     made: Mapping[str, Any] = field(default_factory=dict)  # expert, horizon, versions, episodes left out
+    source: str = "<memory>"  # the file they came from, for messages
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -95,15 +105,15 @@ def see_as(demos: Demonstrations, observation: str, chunk: int = 500) -> Demonst
         return demos
     if (demos.seeds == NO_SEED).any():
         raise UserError(
-            f"observation: these demonstrations show '{demos.observation}' and do not know their level seeds, so they "
-            f"cannot be replayed as '{observation}'"
+            f"{demos.source}: seeds: these demonstrations show '{demos.observation}' and do not know their level "
+            f"seeds, so they cannot be replayed as '{observation}'"
         )
     parts = []
     for first in range(0, len(demos), chunk):
         episodes = range(first, min(first + chunk, len(demos)))
         rows = [demos.actions[demos.offsets[k] : demos.offsets[k + 1]].tolist() for k in episodes]
         parts.append(replay(demos.task, demos.seeds[list(episodes)].tolist(), rows, observation, demos.made))
-    return concatenate(parts)
+    return replace(concatenate(parts), source=demos.source)
 
 
 def take(demos: Demonstrations, episodes: Sequence[int] | NDArray[np.int64]) -> Demonstrations:
@@ -121,13 +131,26 @@ def take(demos: Demonstrations, episodes: Sequence[int] | NDArray[np.int64]) -> 
     )
 
 
+def first_episodes(demos: Demonstrations, count: int) -> Demonstrations:
+    """The first episodes, as if no more had been recorded: levels tried after the last of them are not counted."""
+    part = take(demos, range(count))
+    first_seed = demos.made.get("first_seed")
+    if "levels_tried" not in demos.made or not isinstance(first_seed, int):
+        return part
+    tried = int(part.seeds[-1]) - first_seed + 1
+    return replace(part, made={**demos.made, "levels_tried": tried, "levels_unsolved": tried - count})
+
+
 def concatenate(parts: Sequence[Demonstrations]) -> Demonstrations:
     """Episodes of several demonstrations of one task and observation."""
     first = parts[0]
     for part in parts:
         for name in ("task", "observation", "image_size"):
             if getattr(part, name) != getattr(first, name):
-                raise UserError(f"{name}: cannot join {getattr(first, name)!r} and {getattr(part, name)!r}")
+                raise UserError(
+                    f"{part.source}: {name} is {getattr(part, name)!r}, {getattr(first, name)!r} in {first.source}: "
+                    "they cannot be joined"
+                )
     lengths = np.concatenate([part.lengths for part in parts])
     return replace(
         first,
@@ -181,13 +204,13 @@ def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -
             arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file; `polychromic demos TASK --out {path}` makes one") from error
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, TypeError, AttributeError) as error:
+    except _DAMAGES as error:
         raise UserError(f"{path}: not a whole demonstrations file ({error})") from error
     header = _read_header(path, arrays)
     if task is not None and header["task"] != task:
         raise UserError(f"{path}: task is {header['task']}, expected {task}")
     width, height = header["image_size"]
-    steps = len(arrays["actions"]) if "actions" in arrays else 0
+    steps = arrays["actions"].size if "actions" in arrays else 0
     episodes = len(header["missions"])
     shapes = {
         "codes": (np.uint8, (steps, width * height)),
@@ -209,6 +232,9 @@ def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -
     offsets = arrays["offsets"]
     if offsets[0] != 0 or offsets[-1] != steps or (np.diff(offsets) < 1).any():
         raise UserError(f"{path}: 'offsets' do not cut {steps} steps into {episodes} episodes")
+    if (arrays["seeds"] < NO_SEED).any():
+        raise UserError(f"{path}: 'seeds' holds {arrays['seeds'].min()}, expected {NO_SEED} (not known) or more")
+    check_missions(path, header["missions"])
     return Demonstrations(
         task=header["task"],
         observation=header["observation"],
@@ -220,7 +246,19 @@ def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -
         seeds=arrays["seeds"],
         missions=tuple(header["missions"]),
         made=header["made"],
+        source=str(path),
     )
+
+
+def check_missions(source: str | os.PathLike[str], missions: Sequence[str]) -> None:
+    """Refuse a mission with a word that has no token, naming the file, the episode and the word."""
+    for episode, mission in enumerate(missions):
+        strange = unknown_words(mission)
+        if strange:
+            raise UserError(
+                f"{source}: 'missions': episode {episode} has the mission '{mission}', whose word '{strange[0]}' is "
+                "not in the vocabulary"
+            )
 
 
 def _read_header(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
@@ -228,7 +266,7 @@ def _read_header(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]
         raise UserError(f"{path}: 'header' is missing; this is not a demonstrations file")
     try:
         header: dict[str, Any] = json.loads(arrays["header"].tobytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: 'header' is not JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         found = header.get("format") if isinstance(header, dict) else None
@@ -236,6 +274,10 @@ def _read_header(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]
     for name, kind in (("task", str), ("observation", str), ("image_size", list), ("missions", list), ("made", dict)):
         if not isinstance(header.get(name), kind):
             raise UserError(f"{path}: header: '{name}' is {header.get(name)!r}, expected a {kind.__name__}")
-    if len(header["image_size"]) != 2 or not all(isinstance(size, int) and size > 0 for size in header["image_size"]):
+    if header["observation"] not in ("partial", "full"):
+        raise UserError(f"{path}: header: 'observation' is {header['observation']!r}, expected 'partial' or 'full'")
+    if len(header["image_size"]) != 2 or not all(type(size) is int and size > 0 for size in header["image_size"]):
         raise UserError(f"{path}: header: 'image_size' is {header['image_size']}, expected two whole numbers")
+    if not header["missions"] or not all(isinstance(mission, str) for mission in header["missions"]):
+        raise UserError(f"{path}: header: 'missions' is not a list of one text per episode, or there is no episode")
     return header

@@ -18,6 +18,7 @@ from polychromic.integrations.minari import MinariEpisode, read_minari, write_mi
 from polychromic.pretrain.demonstrations import (
     NO_SEED,
     Demonstrations,
+    check_missions,
     load_demonstrations,
     save_demonstrations,
 )
@@ -33,6 +34,7 @@ def from_minari(dataset_id: str) -> Demonstrations:
     level = level_id(level)
     width, height = episodes[0].images.shape[1:3]
     observation: Literal["partial", "full"] = "partial" if (width, height) == (7, 7) else "full"
+    check_missions(dataset_id, [episode.mission for episode in episodes])
     codes = [_codes(dataset_id, number, episode.images[:-1]) for number, episode in enumerate(episodes)]
     seeds = np.array([NO_SEED if episode.seed is None else episode.seed for episode in episodes], np.int64)
     for number in np.flatnonzero(seeds != NO_SEED):
@@ -52,6 +54,7 @@ def from_minari(dataset_id: str) -> Demonstrations:
         seeds=seeds,
         missions=tuple(episode.mission for episode in episodes),
         made={"minari": dataset_id, "seeds_confirmed": int((seeds != NO_SEED).sum())},
+        source=dataset_id,
     )
 
 
@@ -64,8 +67,11 @@ def to_minari(demos: Demonstrations, dataset_id: str) -> None:
     from minigrid.wrappers import FullyObsWrapper
 
     if (demos.seeds == NO_SEED).any():
-        raise UserError("seeds: these demonstrations do not know their level seeds, so they cannot be replayed")
-    horizon = int(demos.made.get("horizon", demos.lengths.max()))
+        raise UserError(
+            f"{demos.source}: seeds: these demonstrations do not know their level seeds, so they cannot be replayed"
+        )
+    recorded = demos.made.get("horizon")
+    horizon = max(recorded if isinstance(recorded, int) else 1, int(demos.lengths.max()))
     world = make(
         demos.task,
         seeds=demos.seeds.tolist(),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import threading
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,9 +22,11 @@ from polychromic.envs.grid.load import make_minigrid, quiet, read_level
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.grid.world import GridWorld
 from polychromic.errors import UserError
+from polychromic.policies.tensors import whole_file
 from polychromic.pretrain.demonstrations import (
     Demonstrations,
     concatenate,
+    first_episodes,
     load_demonstrations,
     record,
     save_demonstrations,
@@ -30,6 +35,8 @@ from polychromic.pretrain.demonstrations import (
 from polychromic.pretrain.experts import expert_for
 
 CHUNK = 20  # level seeds per unit of work; part of what makes a recording repeatable
+# After this many levels, fewer than this share of them solved means that the recording would hardly ever end.
+ENOUGH_LEVELS, LEAST_SHARE = 500, 0.01
 
 
 @dataclass(frozen=True)
@@ -72,18 +79,25 @@ def record_demonstrations(recording: Recording, out: Path, workers: int = 2, pro
     parts: list[Demonstrations] = []
     solved = 0
     chunks = _chunks(recording, folder, made, workers)
-    for part in chunks:
+    for number, part in enumerate(chunks):
         if part is not None:
             parts.append(take(part, range(min(len(part), recording.episodes - solved))))
             solved += len(parts[-1])
         if progress is not None:
             progress(solved)
-        if solved == recording.episodes:
+        tried = (number + 1) * CHUNK
+        hopeless = tried >= ENOUGH_LEVELS and solved < LEAST_SHARE * tried
+        if solved == recording.episodes or hopeless:
             break
     chunks.close()  # before the folder is removed
-    demos = concatenate(parts)
-    tried = int(demos.seeds[-1]) - recording.first_seed + 1
-    demos = replace(demos, made={**made, "levels_tried": tried, "levels_unsolved": tried - solved})
+    if solved < recording.episodes:
+        shutil.rmtree(folder)  # a longer horizon could not go on with it
+        raise UserError(
+            f"horizon: of the first {tried} levels of {recording.task} the {expert_name} solves {solved} within "
+            f"{recording.horizon} steps; give it more"
+        )
+    demos = replace(concatenate(parts), made={**made, "levels_tried": 0}, source=str(out))
+    demos = first_episodes(demos, solved)
     save_demonstrations(out, demos)
     shutil.rmtree(folder)
     return demos
@@ -94,7 +108,12 @@ def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
     settings = {"task": recording.task, "observation": recording.observation, "chunk": CHUNK, **made}
     note = folder / "recording.json"
     if note.exists():
-        found = json.loads(note.read_text())
+        try:
+            found = json.loads(note.read_text())
+        except (ValueError, OSError) as error:
+            raise UserError(f"{note}: not JSON ({error}); remove the folder to start again") from error
+        if not isinstance(found, dict):
+            raise UserError(f"{note}: expected a JSON object, got {found!r}; remove the folder to start again")
         for name in settings:
             if found.get(name) != settings[name]:
                 raise UserError(
@@ -102,8 +121,8 @@ def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
                     f"{settings[name]!r}; finish that one, remove the folder, or choose another --out"
                 )
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps(settings, indent=1) + "\n")
+    with whole_file(note) as partial:
+        partial.write_text(json.dumps(settings, indent=1) + "\n")
 
 
 def _chunks(
@@ -116,7 +135,7 @@ def _chunks(
                 _record_chunk(recording, folder, number, made)
             yield _read_chunk(folder, number)
     # Not fork: the parent may have started JAX's threads.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
         try:
             ahead: deque[Future[None] | None] = deque()
             for number in itertools.count():
@@ -130,6 +149,18 @@ def _chunks(
                 yield _read_chunk(folder, number)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """In a worker: leave when the parent was killed, which would otherwise leave the worker waiting for ever."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _read_chunk(folder: Path, number: int) -> Demonstrations | None:

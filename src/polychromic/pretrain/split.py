@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polychromic.errors import UserError
 from polychromic.policies.tensors import whole_file
@@ -42,7 +43,10 @@ def split_episodes(
     source: Source = "test",
     test_share: float = 0.2,
 ) -> Split:
-    """80 % of the episodes to train on, 20 % to test on, and levels to fine-tune on.
+    """80 % of the episodes to train on, 20 % to test on, and different levels to fine-tune on.
+
+    Episodes with the same level seed stay together, so that no level of the test part is trained on; where seeds
+    repeat, the test part may be a little larger.
 
     source "test": the configurations are drawn from the test part, so the policy never saw them (GoTo, Pickup,
     FourRooms). source "all": the policy is trained on all episodes, and the configurations are drawn from all of them
@@ -50,18 +54,26 @@ def split_episodes(
     """
     if source not in ("test", "all"):
         raise UserError(f"source: expected 'test' or 'all', got {source!r}")
-    order = np.random.default_rng([seed, 0]).permutation(len(demos))
+    order = _levels_together(demos.seeds, np.random.default_rng([seed, 0]).permutation(len(demos)))
     num_test = max(1, round(test_share * len(demos)))
+    if num_test < len(order):
+        last = demos.seeds[order[num_test - 1]]
+        num_test += 0 if last == NO_SEED else int((demos.seeds[order[num_test:]] == last).sum())
     test = np.sort(order[:num_test])
     train = np.arange(len(demos)) if source == "all" else np.sort(order[num_test:])
     if len(train) == 0:
-        raise UserError(f"demonstrations: {len(demos)} episodes cannot be split; record more")
+        raise UserError(
+            f"{demos.source}: {len(demos)} episodes of {len(np.unique(demos.seeds))} levels cannot be split; "
+            "record more"
+        )
     pool = test if source == "test" else np.arange(len(demos))
     known = pool[demos.seeds[pool] != NO_SEED]
+    known = known[np.sort(np.unique(demos.seeds[known], return_index=True)[1])]  # each level once
     if len(known) < num_configurations:
         raise UserError(
-            f"num_configurations: {num_configurations} wanted, but the {source} part has {len(known)} episodes with "
-            f"a level seed; record at least {round(num_configurations / (test_share if source == 'test' else 1))}"
+            f"{demos.source}: {num_configurations} configurations are wanted, but the {source} part has {len(known)} "
+            "different levels with a known seed; record at least "
+            f"{round(num_configurations / (test_share if source == 'test' else 1))} episodes"
         )
     chosen = np.random.default_rng([seed, 1]).choice(known, num_configurations, replace=False)
     return Split(
@@ -73,6 +85,13 @@ def split_episodes(
         test=tuple(test.tolist()),
         configurations=tuple(np.sort(demos.seeds[chosen]).tolist()),
     )
+
+
+def _levels_together(seeds: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order with all episodes of a level brought forward to its first one; unknown levels are all different."""
+    level = np.where(seeds == NO_SEED, -1 - np.arange(len(seeds)), seeds)[order]
+    _, first, which = np.unique(level, return_index=True, return_inverse=True)
+    return order[np.argsort(first[which], kind="stable")]
 
 
 def save_split(path: str | os.PathLike[str], split: Split) -> None:

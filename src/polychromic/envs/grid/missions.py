@@ -25,9 +25,19 @@ WORDS = (
 VOCABULARY = {word: token for token, word in enumerate(WORDS)}
 
 
+def mission_words(mission: str) -> list[str]:
+    """The words of a mission in order; case and punctuation are dropped."""
+    return re.findall(r"[^\W\d_]+", mission.lower())
+
+
+def unknown_words(mission: str) -> list[str]:
+    """The words of a mission that have no token."""
+    return [word for word in mission_words(mission) if word not in VOCABULARY]
+
+
 def tokenize(mission: str) -> list[int]:
-    """The ids of a mission's words in order; case and punctuation are dropped, unknown words become `UNKNOWN`."""
-    return [VOCABULARY.get(word, UNKNOWN) for word in re.findall(r"[a-z]+", mission.lower())]
+    """The ids of a mission's words in order; unknown words become `UNKNOWN`."""
+    return [VOCABULARY.get(word, UNKNOWN) for word in mission_words(mission)]
 
 
 def token_table(missions: Sequence[str], length: int | None = None) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ from polychromic.core.checks import one_of, read_array, real_number, whole_numbe
 from polychromic.envs.grid import codes, step, view
 from polychromic.envs.grid.levels import Levels, stack_levels
 from polychromic.envs.grid.load import load_level
-from polychromic.envs.grid.missions import token_table
+from polychromic.envs.grid.missions import WORDS, token_table
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.protocol import StepResult
 from polychromic.envs.rows import take_rows
@@ -67,14 +67,15 @@ class GridWorld:
 
     Attributes: `num_actions` (7: left, right, forward, pick up, drop, toggle, done), `num_tasks`, `horizon` (the most
     steps an episode can take; `horizons` int64 [tasks] has each task's), `missions` (the texts), `mission_tokens` int32
-    [tasks, length] (ids of `polychromic.envs.grid.missions.WORDS`, 0 is padding), `task` (the id), `seeds`,
+    [tasks, length] (ids of words in `vocabulary`, 0 is padding), `task` (the id), `seeds`,
     `observation` ("partial" or "full"), `image_shape` (of one observation), `num_codes` (51) and `code_triples` uint8
-    [51, 3] (code -> object, colour, state), `num_rooms`.
+    [51, 3] (code -> object, colour, state), `vocabulary` (the word of each token id), `num_rooms`.
     """
 
     num_actions = step.NUM_ACTIONS
     num_codes = codes.NUM_CODES
     code_triples = codes.CODE_TRIPLES
+    vocabulary = WORDS
 
     def __init__(
         self,
