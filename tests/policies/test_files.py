@@ -1,5 +1,7 @@
 """Policies on disk: exact, whole, refused by name, and never code."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import polychromic
 from polychromic.envs.grid.codes import CODE_TRIPLES
 from polychromic.envs.grid.missions import WORDS, token_table
 from polychromic.errors import UserError
-from polychromic.policies.files import PolicyInfo, check_fits, check_words, load_policy, save_policy
+from polychromic.policies.files import PolicyInfo, SavedPolicy, check_fits, check_words, load_policy, save_policy
 from polychromic.policies.networks import cnn_policy, mlp_policy
 from polychromic.policies.protocol import Policy
 from polychromic.policies.tensors import write_tensors
@@ -108,6 +110,10 @@ def test_other_parameters_are_refused_by_name(saved, change, message):
     ("change", "message"),
     [
         (lambda h: h[:-1], "header is not JSON"),
+        (lambda _: "[1, 2]", "policy.safetensors: header is a list, expected a JSON object"),
+        (lambda h: h.replace('"configurations": [3, 4]', '"configurations": [3, "4"]'), "'configurations' is .*of int"),
+        (lambda h: h.replace('"hidden": [4]', '"hidden": [-4]'), "policy.safetensors: architecture"),
+        (lambda h: h.replace('"hidden": [4]', '"hidden": ["x"]'), "policy.safetensors: architecture"),
         (lambda h: h.replace('"task": "MiniGrid-FourRooms-v0"', '"task": 3'), "'task' is 3, expected a str"),
         (lambda h: h.replace('"network": "mlp"', '"network": "os.system"'), "network is 'os.system'"),
         (lambda h: h.replace('"hidden": [4]', '"hidden": [5]'), "expected float32"),
@@ -151,6 +157,26 @@ def test_a_world_that_does_not_fit_is_refused(saved, tmp_path):
         check_fits(goto, polychromic.make("goto", seeds=[0]))
     with pytest.raises(UserError, match="words_seen has no 'pick', word 1 of the mission 'pick up"):
         check_fits(goto, polychromic.make("pickup", seeds=[0]), other_task=True)
+
+
+def test_a_vocabulary_that_means_other_words_is_refused():
+    policy = cnn_policy(
+        width=7, height=7, code_triples=TRIPLES, num_words=len(WORDS), channels=(2, 2, 2), word_units=2, head_units=2
+    )
+    world = polychromic.make("goto", seeds=[0])
+
+    def check(vocabulary):
+        info = PolicyInfo(task=world.task, observation="partial", vocabulary=tuple(vocabulary))
+        check_fits(SavedPolicy(policy, None, replace(info, source="goto.safetensors")), world)
+
+    check(WORDS)
+    swapped = [*WORDS[:20], WORDS[21], WORDS[20], *WORDS[22:]]
+    with pytest.raises(UserError, match=r"goto.safetensors: vocabulary: token 20 is 'green', to the world it is 'red'"):
+        check(swapped)
+    with pytest.raises(UserError, match=r"goto.safetensors: vocabulary has 55 words, the network's num_words is 56"):
+        check(WORDS[:-1])
+    with pytest.raises(UserError, match=r"vocabulary: token 55 is 'zebra', to the world it is 'maze'"):
+        check([*WORDS[:-1], "zebra"])
 
 
 def test_a_word_without_a_token_is_refused():

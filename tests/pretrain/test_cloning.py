@@ -1,6 +1,7 @@
 """Batches, the loss, early stopping, and a resume that ends in the same weights."""
 
 import dataclasses
+import json
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +15,20 @@ from polychromic.envs.grid.codes import CODE_TRIPLES
 from polychromic.envs.grid.missions import WORDS
 from polychromic.errors import UserError
 from polychromic.policies.networks import cnn_policy, mlp_policy
-from polychromic.policies.tensors import named_arrays
+from polychromic.policies.protocol import Policy
+from polychromic.policies.tensors import named_arrays, read_tensors, write_tensors
 from polychromic.pretrain.batches import Batches, device_steps, epoch_batches, gather
-from polychromic.pretrain.cloning import Cloning, Epoch, clone, cloning_loss, finished, validate
-from polychromic.pretrain.demonstrations import NO_SEED, content_hash, take
-from polychromic.pretrain.split import load_split, save_split, split_episodes
+from polychromic.pretrain.cloning import (
+    CHECKPOINT,
+    Cloning,
+    Epoch,
+    clone,
+    cloning_loss,
+    finished,
+    kept_epoch,
+    validate,
+)
+from polychromic.pretrain.demonstrations import take
 
 TRIPLES = CODE_TRIPLES.tolist()
 MLP = mlp_policy(cells=49, code_triples=TRIPLES, hidden=(16,))
@@ -34,6 +44,22 @@ RECURRENT = cnn_policy(
     pools=(0,),
     memory_units=3,
 )
+
+
+def recurrent_policy() -> Policy:
+    """A policy with memory in a few lines: memory ← tanh(cells · input + memory · recurrent)."""
+
+    def init(key):
+        keys = jax.random.split(key, 4)
+        actor = {"input": jax.random.normal(keys[0], (49, 3)) / 7, "recurrent": jax.random.normal(keys[1], (3, 3))}
+        return {"actor": {**actor, "head": jax.random.normal(keys[2], (3, 7))}, "critic": jnp.zeros(3)}
+
+    def apply(params, obs, memory):
+        actor = params["actor"]
+        memory = jnp.tanh(obs["codes"] / 50 @ actor["input"] + memory @ actor["recurrent"])
+        return memory @ actor["head"], memory @ params["critic"], memory
+
+    return Policy("small memory", init, apply, {"kind": "small memory"}, memory_size=3)
 
 
 @settings(max_examples=60, deadline=None)
@@ -121,8 +147,8 @@ def test_cloning_learns_and_leaves_the_critic_alone(fourrooms):
     assert validate(MLP, flat, device_steps(test), batches)[2] > 0.95 * np.log(7)
 
 
-@pytest.mark.parametrize("policy", [MLP, RECURRENT], ids=["mlp", "recurrent"])
-def test_a_killed_run_resumes_to_the_same_weights(policy, fourrooms, tmp_path):
+@pytest.mark.parametrize("policy", [MLP, recurrent_policy()], ids=["mlp", "recurrent"])
+def test_an_interrupted_run_resumes_to_the_same_weights(policy, fourrooms, tmp_path):
     train, test = take(fourrooms, range(20)), take(fourrooms, range(20, 26))
     plan = Cloning(epochs=4, patience=3, pieces=8, piece_steps=2)
     expected, epochs = clone(policy, train, test, plan)
@@ -148,10 +174,91 @@ def test_a_killed_run_resumes_to_the_same_weights(policy, fourrooms, tmp_path):
         clone(policy, take(train, range(19)), test, plan, checkpoint=checkpoint)
 
 
-def test_stopping_early():
-    def epochs(*losses):
-        return tuple(Epoch(number + 1, 0.0, loss, 0.0, 0.0) for number, loss in enumerate(losses))
+def epochs_of(*losses):
+    return tuple(Epoch(number + 1, 0.0, loss, 0.5 + number / 100, 0.0) for number, loss in enumerate(losses))
 
+
+@pytest.fixture(scope="module")
+def finished_run(fourrooms, tmp_path_factory):
+    """A checkpoint of three epochs, with a function that goes on from it under other settings."""
+    train, test = take(fourrooms, range(20)), take(fourrooms, range(20, 26))
+    path = tmp_path_factory.mktemp("run") / "checkpoint.safetensors"
+    plan = Cloning(epochs=3, patience=0, pieces=8, piece_steps=2)
+
+    def go_on(**changes):
+        return clone(MLP, train, test, dataclasses.replace(plan, **changes), checkpoint=path)
+
+    go_on()
+    return path, go_on
+
+
+def test_a_checkpoint_that_keeps_other_weights_is_refused(finished_run):
+    path, go_on = finished_run
+    before = path.read_bytes()
+    with pytest.raises(UserError, match=r"checkpoint.safetensors: .*keeps = 'the last .*this run has 'the best"):
+        go_on(patience=2)
+    assert path.read_bytes() == before
+
+
+def test_a_checkpoint_past_the_end_of_the_run_is_refused(finished_run, tmp_path, fourrooms):
+    _, go_on = finished_run
+    with pytest.raises(UserError, match=r"checkpoint.safetensors: .* has 3 epochs, a run with epochs = 2 ends after 2"):
+        go_on(epochs=2)
+    assert len(go_on(epochs=3)[1]) == 3
+    # Nothing to learn from: every epoch is worse than the first, so a patience of 1 would have ended it after two.
+    train, test = take(fourrooms, range(20)), take(fourrooms, range(20, 26))
+    test = dataclasses.replace(test, actions=np.full_like(test.actions, 6))
+    plan = Cloning(epochs=4, patience=9, pieces=8, piece_steps=2)
+    _, epochs = clone(MLP, train, test, plan, checkpoint=tmp_path / "c.safetensors")
+    assert kept_epoch(epochs, plan).epoch == 1
+    with pytest.raises(UserError, match=r"c.safetensors: .* has 4 epochs, a run with patience = 1 ends after 2"):
+        clone(MLP, train, test, dataclasses.replace(plan, patience=1), checkpoint=tmp_path / "c.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _: [1], "header is a list, expected a JSON object"),
+        (lambda header: {**header, "identity": None}, "'identity' is None"),
+        (lambda header: {**header, "epochs": 3}, "'epochs' is 3"),
+        (
+            lambda header: {**header, "epochs": [[1, 2.0]]},
+            r"row 1 of 'epochs' is \[1, 2.0\], expected epoch, train_loss",
+        ),
+        (lambda header: {**header, "epochs": header["epochs"][1:]}, "row 1 of 'epochs'"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_by_name(finished_run, change, message):
+    path, go_on = finished_run
+    whole = path.read_bytes()
+    tensors, metadata = read_tensors(path, CHECKPOINT)
+    try:
+        write_tensors(path, tensors, {**metadata, "header": json.dumps(change(json.loads(metadata["header"])))})
+        with pytest.raises(UserError, match=f"checkpoint.safetensors: .*{message}"):
+            go_on()
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(UserError, match=r"checkpoint.safetensors: not a whole safetensors file"):
+            go_on()
+    finally:
+        path.write_bytes(whole)
+
+
+def test_the_kept_epoch_is_the_one_whose_weights_are_returned(fourrooms):
+    epochs = epochs_of(3.0, 2.0, 2.5, 2.0)
+    assert kept_epoch(epochs, Cloning(patience=2)).epoch == 2
+    assert kept_epoch(epochs, Cloning(patience=0)).epoch == 4
+    train, test = take(fourrooms, range(20)), take(fourrooms, range(20, 26))
+    batches = epoch_batches(test.offsets, 8, 2, None)
+    for patience, rate in ((0, 1e-3), (5, 0.5)):  # the large rate makes the losses go up and down
+        plan = Cloning(epochs=4, patience=patience, pieces=8, piece_steps=2, learning_rate=rate)
+        params, epochs = clone(MLP, train, test, plan)
+        kept = kept_epoch(epochs, plan)
+        loss, accuracy, _ = validate(MLP, params, device_steps(test), batches)
+        assert (loss, accuracy) == (kept.validation_loss, kept.validation_accuracy)
+
+
+def test_stopping_early():
+    epochs = epochs_of
     plan = Cloning(epochs=9, patience=2)
     assert not finished((), plan)
     assert not finished(epochs(3.0, 2.0, 2.5), plan)
@@ -165,36 +272,3 @@ def test_wrong_settings_are_refused(fourrooms, change):
     (name,) = change
     with pytest.raises(UserError, match=name):
         clone(MLP, fourrooms, fourrooms, Cloning(**change))
-
-
-def test_the_split_is_by_episode_and_comes_back_from_its_file(fourrooms, tmp_path):
-    split = split_episodes(fourrooms, num_configurations=10)
-    assert len(split.train) == 48
-    assert sorted(split.train + split.test) == list(range(60))
-    assert set(split.configurations) <= {int(fourrooms.seeds[k]) for k in split.test}
-    assert len(set(split.configurations)) == 10
-    assert split_episodes(fourrooms, num_configurations=10) == split
-    assert split_episodes(fourrooms, num_configurations=10, seed=1) != split
-    whole = split_episodes(fourrooms, num_configurations=50, source="all")
-    assert whole.train == tuple(range(60))
-    assert not set(whole.configurations) <= {int(fourrooms.seeds[k]) for k in whole.test}
-    path = tmp_path / "configurations.json"
-    save_split(path, split)
-    assert load_split(path, task="MiniGrid-FourRooms-v0") == split
-    assert split.demonstrations == content_hash(fourrooms)
-    with pytest.raises(UserError, match=r"configurations.json: task is MiniGrid-FourRooms-v0, expected BabyAI-GoTo-v0"):
-        load_split(path, task="BabyAI-GoTo-v0")
-    path.write_text(path.read_text().replace('"train"', '"drain"'))
-    with pytest.raises(UserError, match="'train' is not a list"):
-        load_split(path)
-    path.write_text("{")
-    with pytest.raises(UserError, match="not JSON"):
-        load_split(path)
-
-
-def test_too_few_episodes_for_the_configurations(fourrooms):
-    with pytest.raises(UserError, match=r"50 wanted, but the test part has 12 episodes.*record at least 250"):
-        split_episodes(fourrooms)
-    foreign = dataclasses.replace(fourrooms, seeds=np.full(60, NO_SEED))
-    with pytest.raises(UserError, match="has 0 episodes with a level seed"):
-        split_episodes(foreign, num_configurations=5)

@@ -48,6 +48,8 @@ def test_from_nothing_to_a_scored_policy_and_again(tmp_path, capsys):
         (["pretrain", "all", "--demonstrations", "x.npz"], "demonstrations: give a file for one task"),
         (["pretrain", "goto", "--demonstrations", "absent.npz"], "absent.npz: no such file"),
         (["pretrain", "goto", "--rollouts", "3"], "rollouts: expected 100 or more"),
+        (["pretrain", "goto", "--episodes", "0"], "episodes: expected 1 or more"),
+        (["pretrain", "goto", "--network", "[1]"], "network: expected a JSON object"),
         (["demos", "goto", "--episodes", "0", "--out", "x.npz"], "episodes: expected 1 or more"),
         (["import-minari", "a/b-v0", "--out", "x.npz"], "Minari"),
     ],

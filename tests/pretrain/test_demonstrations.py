@@ -12,6 +12,7 @@ from polychromic.pretrain.demonstrations import (
     NO_SEED,
     concatenate,
     content_hash,
+    first_episodes,
     load_demonstrations,
     save_demonstrations,
     see_as,
@@ -103,6 +104,13 @@ def test_recordings_do_not_depend_on_processes_or_interruptions(fourrooms, tmp_p
     assert len(kept) == 1
     with pytest.raises(UserError, match=r"recording.json: an unfinished recording has first_seed = 0, this one has 5"):
         record_demonstrations(Recording("fourrooms", 60, first_seed=5), out, workers=1)
+    note = tmp_path / "again.npz.parts" / "recording.json"
+    whole = note.read_text()
+    for text in ("[]", whole[:20]):
+        note.write_text(text)
+        with pytest.raises(UserError, match=r"recording.json: .*JSON"):
+            record_demonstrations(Recording("fourrooms", 60), out, workers=1)
+    note.write_text(whole)
     made = record_demonstrations(Recording("fourrooms", 60), out, workers=2)
     assert content_hash(made) == content_hash(fourrooms)
     assert [file.name for file in tmp_path.iterdir()] == ["again.npz"]
@@ -111,6 +119,34 @@ def test_recordings_do_not_depend_on_processes_or_interruptions(fourrooms, tmp_p
     assert loaded.made == fourrooms.made
     later = record_demonstrations(Recording("fourrooms", 7, first_seed=CHUNK + 3), tmp_path / "later.npz", workers=1)
     assert content_hash(later) == content_hash(take(fourrooms, range(CHUNK + 3, CHUNK + 10)))
+
+
+def test_a_shorter_recording_counts_its_own_levels(tmp_path):
+    out = tmp_path / "goto.npz"
+    long = record_demonstrations(Recording("goto", 15, horizon=30), out, workers=1)
+    assert long.made["levels_unsolved"] > 0
+
+    class Stop(Exception):
+        pass
+
+    def stop(_):
+        raise Stop
+
+    again = tmp_path / "again.npz"
+    with pytest.raises(Stop):
+        record_demonstrations(Recording("goto", 15, horizon=30), again, workers=1, progress=stop)
+    short = record_demonstrations(Recording("goto", 4, horizon=30), again, workers=1)
+    for part in (short, load_demonstrations(again), first_episodes(load_demonstrations(out), 4)):
+        assert content_hash(part) == content_hash(take(long, range(4)))
+        assert part.made["levels_tried"] == long.seeds[3] + 1
+        assert part.made["levels_unsolved"] == long.seeds[3] + 1 - 4
+    assert first_episodes(long, 15).made == long.made
+
+
+def test_a_horizon_that_the_expert_cannot_meet_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"horizon: of the first 500 levels of MiniGrid-FourRooms-v0 .* within 1 steps"):
+        record_demonstrations(Recording("fourrooms", 600, horizon=1), tmp_path / "x.npz", workers=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_taking_and_joining_are_inverse(fourrooms):
@@ -147,6 +183,8 @@ def test_foreign_files_are_refused_with_the_field(fourrooms, tmp_path):
         good = dict(archive)
     header = json.loads(good["header"].tobytes())
 
+    zebra = [*header["missions"][:3], "go to the Zebra!", *header["missions"][4:]]
+
     def text(**changes):
         return np.frombuffer(json.dumps({**header, **changes}).encode(), np.uint8)
 
@@ -156,6 +194,11 @@ def test_foreign_files_are_refused_with_the_field(fourrooms, tmp_path):
         ({**good, "header": text(format="other-1")}, "format is 'other-1'"),
         ({**good, "header": text(image_size=[7])}, "'image_size' is \\[7\\]"),
         ({**good, "header": text(missions="none")}, "'missions' is 'none'"),
+        ({**good, "header": text(missions=[3] * 60)}, "'missions' is not a list of one text per episode"),
+        ({**good, "header": text(observation="pixels")}, "'observation' is 'pixels'"),
+        ({**good, "header": np.frombuffer(b"[1]", np.uint8)}, "format is None"),
+        ({**good, "header": text(missions=zebra)}, "episode 3 has the mission 'go to the Zebra!', whose word 'zebra'"),
+        ({**good, "seeds": good["seeds"] - 7}, "'seeds' holds -7"),
         ({**good, "codes": good["codes"][:, :48]}, "'codes' is uint8 .*, expected uint8"),
         ({**good, "codes": good["codes"].astype(np.int64)}, "'codes' is int64"),
         ({**good, "actions": np.where(good["actions"] == 2, 7, good["actions"]).astype(np.uint8)}, "'actions' holds 7"),
@@ -172,7 +215,7 @@ def test_episodes_without_a_level_seed_cannot_be_replayed(fourrooms):
     from dataclasses import replace
 
     foreign = replace(fourrooms, seeds=np.full(60, NO_SEED))
-    with pytest.raises(UserError, match="do not know their level seeds"):
+    with pytest.raises(UserError, match=r"fourrooms.npz: seeds: .* do not know their level seeds"):
         see_as(foreign, "full")
 
 
