@@ -13,7 +13,7 @@ from polychromic.envs.grid.codes import CODE_TRIPLES
 from polychromic.envs.grid.missions import WORDS
 from polychromic.errors import UserError
 from polychromic.policies.inference import Evaluator, distinct_rows, observe, sample_actions
-from polychromic.policies.networks import cnn_policy
+from polychromic.policies.networks import cnn_policy, mlp_policy
 from polychromic.policies.protocol import Policy
 
 OPTIONS = {"channels": (4, 4, 8), "word_units": 4, "mission_units": 6, "head_units": 8, "num_words": len(WORDS)}
@@ -24,16 +24,19 @@ def world():
     return polychromic.make("goto", seeds=range(3))
 
 
-@pytest.mark.parametrize("memory_units", [0, 4])
-def test_padding_and_distinct_rows_change_nothing(world, memory_units):
-    policy = cnn_policy(width=7, height=7, code_triples=CODE_TRIPLES.tolist(), memory_units=memory_units, **OPTIONS)
+@pytest.mark.parametrize("network", ["mlp", "cnn with memory"])
+def test_padding_and_distinct_rows_change_nothing(world, network):
+    if network == "mlp":
+        policy = mlp_policy(cells=49, code_triples=CODE_TRIPLES.tolist(), hidden=(8,))
+    else:
+        policy = cnn_policy(width=7, height=7, code_triples=CODE_TRIPLES.tolist(), memory_units=4, **OPTIONS)
     params = policy.init(jax.random.key(0))
     state = world.start(np.arange(20) % 3)
     rng = np.random.default_rng(0)
     for _ in range(4):
         world.step(state, rng.integers(0, 3, 20))
     obs = observe(world, state)
-    memory = rng.normal(size=(20, policy.memory_size)).astype(np.float32) if memory_units else None
+    memory = rng.normal(size=(20, policy.memory_size)).astype(np.float32) if policy.memory_size else None
     extra = () if memory is None else (memory,)
     expected = jax.jit(policy.apply)(params, {**obs, "missions": world.mission_tokens}, *extra)
     for distinct in (True, False):
@@ -41,7 +44,7 @@ def test_padding_and_distinct_rows_change_nothing(world, memory_units):
         found = evaluate(obs, memory)
         np.testing.assert_allclose(found.logits, expected[0], atol=1e-5)
         np.testing.assert_allclose(found.value, expected[1], atol=1e-5)
-        if memory_units:
+        if memory is not None:
             np.testing.assert_allclose(found.memory, expected[2], atol=1e-5)
     first = evaluate({name: rows[:1] for name, rows in obs.items()})
     assert first.logits.shape == (1, 7)

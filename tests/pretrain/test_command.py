@@ -1,5 +1,6 @@
 """The commands, end to end on a small FourRooms."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -7,16 +8,20 @@ import pytest
 
 import polychromic
 from polychromic.cli import main
+from polychromic.envs.grid.missions import mission_words
 from polychromic.evaluate.attempts import play_tasks
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import named_arrays
-from polychromic.pretrain.split import load_split
+from polychromic.pretrain.demonstrations import save_demonstrations
+from polychromic.pretrain.split import load_split, split_episodes
 
 
-def test_from_nothing_to_a_scored_policy_and_again(tmp_path, capsys):
+def test_from_demonstrations_to_a_scored_policy_and_again(recorded, tmp_path, capsys):
     demos = tmp_path / "demos.npz"
-    assert main(["demos", "fourrooms", "--episodes", "250", "--out", str(demos), "--workers", "1"]) == 0
-    assert "250 episodes of MiniGrid-FourRooms-v0" in capsys.readouterr().out
+    # Two words that only episodes of the test part have: the policy has not seen them.
+    strange = set(split_episodes(recorded[1]).test)
+    missions = tuple("avoid lava" if k in strange else mission for k, mission in enumerate(recorded[1].missions))
+    save_demonstrations(demos, dataclasses.replace(recorded[1], missions=missions))
     command = ["pretrain", "fourrooms", "--out", str(tmp_path / "out"), "--demonstrations", str(demos)]
     command += ["--episodes", "250", "--epochs", "2", "--network", '{"hidden": [8]}']
     assert main(command) == 0
@@ -30,10 +35,21 @@ def test_from_nothing_to_a_scored_policy_and_again(tmp_path, capsys):
     assert saved.policy.architecture["hidden"] == [8]
     report = json.loads((folder / "report.json").read_text())
     assert [epoch["epoch"] for epoch in report["epochs"]] == [1, 2]
+    assert report["epoch_kept"] == 2
+    assert report["validation_loss"] == report["epochs"][1]["validation_loss"]
+    assert report["validation_accuracy"] == report["epochs"][1]["validation_accuracy"]
+    words = {word for k in split.train for word in mission_words(missions[k])}
+    assert set(saved.info.words_seen) == words
+    assert "lava" not in words
     world = polychromic.make("fourrooms", seeds=split.configurations)
     evaluator = Evaluator(saved.policy, saved.params, world.mission_tokens)
     played = play_tasks(evaluator, world, np.random.default_rng(0), attempts=report["scores"]["rollouts"])
     assert saved.info.made["scores"]["success"] == report["scores"]["success"] == float(played.success.mean())
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert main([*command, "--entropy", "0.5"]) == 2
+    assert main([*command[:-3], "1", *command[-2:]]) == 2
+    assert "checkpoint has 2 epochs, a run with epochs = 1 ends after 1" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert main(command) == 0
     again = polychromic.load_policy(folder / "policy.safetensors")
     assert again.info == saved.info

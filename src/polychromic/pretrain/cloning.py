@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,12 +107,14 @@ def clone(
     for done in progress.epochs:
         if on_epoch is not None:
             on_epoch(done)
+    # What is compiled does not depend on these: other values need no other program.
+    compiled = replace(settings, epochs=1, patience=0, seed=0)
     while not finished(progress.epochs, settings):
         number = len(progress.epochs)
         rng = np.random.default_rng([settings.seed, number])
         batches = epoch_batches(train.offsets, settings.pieces, piece_steps, rng, in_order=policy.memory_size > 0)
         params, opt_state, losses = _train_epoch(
-            policy, settings, progress.params, progress.optimizer, train_steps, batches
+            policy, compiled, progress.params, progress.optimizer, train_steps, batches
         )
         loss, accuracy, entropy = validate(policy, params, validation_steps, validation_batches)
         report = Epoch(number + 1, float(losses.mean()), loss, accuracy, entropy)
