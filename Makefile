@@ -75,9 +75,11 @@ test-verl: .venv-verl/.ready  ## the verl adapter against verl's own functions
 test-minari: .venv-minari/.ready  ## import from and export to real Minari datasets
 	.venv-minari/bin/pytest tests_minari
 
+# TASK=fourrooms makes one of them.
+TASK ?= all
 base-policies: $(BIN)/.ready  ## the five base policies from nothing, into base-policies/ and the package
-	$(BIN)/polychromic pretrain all
-	for task in fourrooms goto pickup synthseq bosslevel; do \
+	$(BIN)/polychromic pretrain $(TASK)
+	for task in $(if $(filter all,$(TASK)),fourrooms goto pickup synthseq bosslevel,$(TASK)); do \
 		cp base-policies/$$task/policy.safetensors src/polychromic/policies/base/$$task.safetensors; done
 
 check: format lint types test docs  ## what CI checks: format, lint, types, tests (with the import rule), docs

@@ -80,6 +80,10 @@ def test_foreign_datasets_are_refused_by_name(demos):
         from_minari("test/absent-v0")
     to_minari(demos, "test/source-v0")
     level, episodes = read_minari("test/source-v0")
+    zebra = episodes[1]._replace(mission="go to the zebra")
+    write_minari("test/zebra-v0", gymnasium.make(level), [episodes[0], zebra], "nobody")
+    with pytest.raises(UserError, match=r"test/zebra-v0: .*episode 1 .*'go to the zebra', whose word 'zebra'"):
+        from_minari("test/zebra-v0")
     strange = episodes[0]._replace(images=np.full_like(episodes[0].images, 14))
     write_minari("test/strange-v0", gymnasium.make(level), [strange], "nobody")
     with pytest.raises(UserError, match=r"test/strange-v0: 'image' of episode 0, step 0 has a cell \[14, 14, 14\]"):

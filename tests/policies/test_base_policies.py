@@ -46,3 +46,5 @@ def test_a_header_says_how_it_was_made():
         assert len(made["demonstrations"]["sha256"]) == 64
         assert {"polychromic", "jax", "numpy", "minigrid", "python"} <= set(made["versions"])
         assert "/" not in made["command"]
+        last = made["cloning"]["patience"] == 0
+        assert made["epoch_kept"] == made["epochs_run"] if last else made["epoch_kept"] <= made["epochs_run"]
