@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -74,13 +75,12 @@ def run(options: argparse.Namespace) -> None:
     """Measure everything, round after round; what is known so far is written after each."""
     first = first_calls(options)
     cases = [(name, task, worlds) for name, tasks, sizes in PLAN for task, worlds in itertools.product(tasks, sizes)]
-    best: dict[Case, float] = {}
+    rates: dict[Case, list[float]] = {case: [] for case in cases}
     for done in range(options.rounds):
         for case in cases:
-            rates = json.loads(_child(options, "--measure", *map(str, case)))
-            best[case] = max(best.get(case, 0.0), *rates)
-            print(f"{case[0]:20} {case[1]:10} {case[2]:5d} {best[case]:14,.0f} a second", flush=True)
-        write(best, done + 1, first)
+            rates[case] += json.loads(_child(options, "--measure", *map(str, case)))
+            print(f"{case[0]:20} {case[1]:10} {case[2]:5d} {max(rates[case]):14,.0f} a second", flush=True)
+        write(rates, done + 1, first)
 
 
 def first_calls(options: argparse.Namespace) -> dict[str, float]:
@@ -93,7 +93,7 @@ def first_calls(options: argparse.Namespace) -> dict[str, float]:
     return {"cold": min(cold), "cached": min(cached)}
 
 
-def write(best: dict[Case, float], rounds: int, first_call_seconds: dict[str, float]) -> None:
+def write(rates: dict[Case, list[float]], rounds: int, first_call_seconds: dict[str, float]) -> None:
     """Keep the results as JSON and as a figure, and print the table."""
     results = {
         "command": "make bench-worlds",
@@ -101,8 +101,14 @@ def write(best: dict[Case, float], rounds: int, first_call_seconds: dict[str, fl
         "machine": {"processor": _processor(), "cores used": 1, "python": platform.python_version()},
         "versions": {name: version(name) for name in PEERS},
         "rates": [
-            {"contender": name, "task": task, "worlds": worlds, "per_second": round(rate)}
-            for (name, task, worlds), rate in best.items()
+            {
+                "contender": name,
+                "task": task,
+                "worlds": worlds,
+                "per_second": round(max(measured)),
+                "median_per_second": round(statistics.median(measured)),
+            }
+            for (name, task, worlds), measured in rates.items()
         ],
         "first_call_seconds": first_call_seconds,
     }
