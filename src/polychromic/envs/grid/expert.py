@@ -1,4 +1,5 @@
-"""minigrid's expert for BabyAI missions, made safe to follow: it can be copied and interrupted, and it opens boxes."""
+"""minigrid's expert for BabyAI missions, made safe to follow: it can be copied and interrupted, opens boxes, and puts
+down what it is handed at the start."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _SECONDS = 1.0  # of processor time for one decision
-_TOGGLE = 5
+_RIGHT, _DROP, _TOGGLE = 1, 4, 5
+_AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))  # by direction
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Expert:
 
 def expert_for(env: Any) -> Expert:
     """An expert for a freshly reset BabyAI environment."""
-    return Expert(_planner(env), script=_opening_of_boxes(env))
+    return Expert(_planner(env), script=_putting_down(env) or _opening_of_boxes(env))
 
 
 def _planner(env: Any) -> Any:
@@ -51,6 +53,18 @@ def _planner(env: Any) -> Any:
 
     bot: Any = baby_ai_bot.BabyAIBot
     return bot(env)
+
+
+def _putting_down(env: Any) -> list[int]:
+    """The bot looks on the floor for an object that is in its hands (the *Carrying levels): turn to a free cell and put
+    it down. [] with empty hands."""
+    if env.carrying is None:
+        return []
+    for turns in range(4):
+        x, y = (int(at) + by for at, by in zip(env.agent_pos, _AHEAD[(env.agent_dir + turns) % 4], strict=True))
+        if env.grid.get(x, y) is None:
+            return [_RIGHT] * turns + [_DROP]
+    return []
 
 
 def _opening_of_boxes(env: Any) -> list[int]:
