@@ -150,11 +150,11 @@ def rewards_of(
     count: int,
     reward_range: tuple[float, float],
     source: str,
-    name: Callable[[int], str] = "completion {}".format,
+    names: Sequence[str] | None = None,
 ) -> tuple[Floats, Floats]:
     """The rewards [count] that a user's function gave, and the same mapped from `reward_range` to [0, 1].
 
-    name: what an error calls the completion with a bad reward, by its number.
+    names: what an error calls each completion; none: by its number.
     """
     low, high = reward_bounds(reward_range)
     try:
@@ -168,8 +168,9 @@ def rewards_of(
     if bad.any():
         row = int(bad.argmax())
         shown = "None or NaN" if np.isnan(raw[row]) else f"{raw[row]:g}"
+        name = names[row] if names else f"completion {row}"
         raise UserError(
-            f"{source} returned {shown} for {name(row)}; the polychromic objective needs a reward in "
+            f"{source} returned {shown} for {name}; the polychromic objective needs a reward in "
             f"[{low:g}, {high:g}] for every completion: say reward_range=(lowest, highest) to have others rescaled"
         )
     return raw, np.clip((raw - low) / (high - low), 0.0, 1.0)

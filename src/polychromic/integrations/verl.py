@@ -109,7 +109,7 @@ def advantages_of_rows(rewards: Floats, uids: Sequence[Any], responses: Response
             len(flat),
             settings.reward_range,
             "the reward function",
-            lambda number, flat=flat: f"a response of group {uids[flat[number]]}",  # type: ignore[misc]
+            [f"a response of group {uids[row]}" for row in flat],
         )
         raw, returns = raw.reshape(rows.shape), returns.reshape(rows.shape)
         likeness = settings.comparison.likeness(_items(rows, responses))
