@@ -53,6 +53,7 @@ DEMO = (
     ),
 )
 SWEEP_ATTEMPTS = 10
+PROCESSES = 2
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def demo(
         for part in parts(policy)
     ]
     # New processes rather than forks: JAX has threads. The longest jobs come first.
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), keep_freed_memory) as pool:
+    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn"), keep_freed_memory) as pool:
         jobs: dict[tuple[str, str], Future[None]] = {}
         for work in works:
             for method in METHODS:
@@ -202,15 +203,17 @@ def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Wo
             rows[task, method] = bars.add_task(f"{task} {method}", total=total, doing="waiting")
         told: dict[tuple[str, str], str] = {}
         while True:
+            # Jobs are begun in their order. (A future says that it is running as soon as it is next in the queue.)
+            busy = [name for name, job in jobs.items() if not job.done()][:PROCESSES]
             for (task, method), job in jobs.items():
-                work = works[task]
+                work, running = works[task], (task, method) in busy
                 if job.done():
                     job.result()
                     count, doing = work.iterations if method != BASE else 1, "done"
                 elif method == BASE:
-                    count, doing = 0, "evaluating, with a sweep of temperatures" if job.running() else "waiting"
+                    count, doing = 0, "evaluating, with a sweep of temperatures" if running else "waiting"
                 else:
-                    count, doing = _progress_of(work.runs[method], work.iterations, job.running())
+                    count, doing = _progress_of(work.runs[method], work.iterations, running)
                 bars.update(rows[task, method], completed=count, doing=doing)
                 if not console.is_terminal and told.get((task, method)) != doing:
                     told[task, method] = doing
