@@ -99,7 +99,7 @@ def entries_of(document, path=()):
 
 
 REMOVED = object()
-WRONG = (REMOVED, None, "text", {}, [], -3, float("nan"), 10**400)
+WRONG = (None, "text", {}, [], -3, float("nan"), 10**400)
 
 
 @pytest.mark.parametrize("name", ["base.json", "config.json", "evaluation.json", "metrics.jsonl", "evaluations.jsonl"])
@@ -114,10 +114,13 @@ def test_whatever_is_wrong_in_a_file_the_others_are_reported(results, tmp_path, 
         # One configuration is like another.
         for recording in document.get(part, {}).get("recordings", [])[1:]:
             recording["strategies"] = []
-    for path in entries_of(document):
-        for value in WRONG:
+    document |= {name: dict(list(document[name].items())[:1]) for name in ("legend", "versions") if name in document}
+    for number, path in enumerate(entries_of(document)):
+        for value in (REMOVED, WRONG[number % len(WRONG)]):
             file.write_text(json.dumps(changed(document, path, value)) + "\n" * lines)
             entries, problems = gather([tmp_path / name if name == "base.json" else run, results["poly-ppo"]])
+            if len(entries) == 1:
+                continue  # it was left out
             comparisons = compare(entries)
             text = page(page_data(comparisons, tables(comparisons), problems, title=""))
             assert '"label":"poly-ppo"' in text
