@@ -112,6 +112,10 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
     damaged = f"{folder / 'config.json'} is damaged"
     shape = {"config": {"method": str, "seed?": int}, "horizon": int, "level_seeds": [int], "num_tasks?": int}
     check_shape(described, shape, damaged)
+    seeds = tuple(described["level_seeds"])
+    num_tasks = described.get("num_tasks", len(seeds))
+    if num_tasks < 1 or len(seeds) not in (0, num_tasks):
+        raise UserError(f"{damaged}: it has {num_tasks} configurations and {len(seeds)} level seeds")
     config = dict(described["config"])
     metrics = _log(folder / "metrics.jsonl", _METRICS)
     evaluations = _log(folder / "evaluations.jsonl", _EVALUATIONS)
@@ -120,7 +124,8 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
     if (folder / EVALUATION).is_file():
         try:
             evaluation = _read_evaluation(folder / EVALUATION)
-            if any(evaluation[name] != described[name] for name in ("level_seeds", "horizon", "task")):
+            same = all(evaluation[name] == described[name] for name in ("level_seeds", "horizon", "task"))
+            if not same or len(evaluation["missions"]) != num_tasks:
                 raise UserError(f"{folder / EVALUATION} is of other configurations than the run")
         except UserError as error:
             remarks.append(f"without its evaluation: {error}")
@@ -131,13 +136,12 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
         raise UserError(f"{folder} has nothing to show yet: no iteration is complete")
     if not (folder / "done.json").is_file():
         remarks.append(f"{folder} is not complete: {len(metrics)} of {config.get('iterations', '?')} iterations")
-    seeds = tuple(described["level_seeds"])
     entry = Entry(
         name=folder.resolve().name,
         task=described["task"],
         horizon=described["horizon"],
         level_seeds=seeds,
-        num_tasks=described.get("num_tasks", len(seeds)),
+        num_tasks=num_tasks,
         method=config["method"],
         settings={name: value for name, value in config.items() if name not in ("seed", "method")},
         seed=config.get("seed"),
