@@ -132,6 +132,5 @@ lock:  ## renew the pinned versions (needs uv)
 		--group dev pyproject.toml --output-file requirements/dev.lock --upgrade
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .venv-trl .venv-verl $(WORLDS_VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-
-	rm -rf $(VENV) $(WORLDS_VENV) .venv-minari site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-trl .venv-verl .venv-minari .venv-bench-iteration $(WORLDS_VENV) site demo build dist \
+		.pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,6 +12,7 @@ PACKAGE = Path(polychromic.__file__).parent
 # Which rooms of the package a room may import from, besides itself. The arrows point one way only.
 ALLOWED = {
     "errors": set(),
+    "memory": set(),
     "core": {"errors"},
     "theory": {"core", "errors"},
     "envs": {"core", "errors"},
@@ -30,9 +31,9 @@ ALLOWED = {
     "train_command": {"train", "config", "envs", "policies", "errors"},
     # Nothing imports report and demo but the command line, by name.
     "report": {"evaluate", "config", "runs", "envs", "policies", "core", "errors"},
-    "demo": {"report", "evaluate", "train", "config", "envs", "policies", "errors"},
+    "demo": {"memory", "report", "evaluate", "train", "config", "envs", "policies", "errors"},
     "integrations": {"core", "errors"},
-    "cli": {"errors"},
+    "cli": {"memory", "errors"},
 }
 HEAVY = ("jax", "numba", "minigrid", "gymnasium", "torch", "matplotlib", "scipy.stats", "optax", "tyro", "rich")
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from runs import PROMPTS, arguments, digit_share, first_two, make_trainer
-from trl import GRPOConfig
+from trl import GRPOConfig, GRPOTrainer
 
 from polychromic import UserError, polychromic_advantages
+from polychromic.integrations.group_sets import SetSettings
 from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer, polychromic_grpo_config
 
 
@@ -72,6 +73,41 @@ def test_exactly_one_polychromic_reward(tmp_path):
 def test_only_grpo_trainers():
     with pytest.raises(UserError, match="made for trl"):
         check_grpo_trainer(object())
+
+
+def test_trainers_with_advantages_of_their_own_are_refused(tmp_path):
+    class Other(GRPOTrainer):
+        def _generate_and_score_completions(self, inputs):
+            return super()._generate_and_score_completions(inputs)
+
+    class Harmless(GRPOTrainer):
+        pass
+
+    record = make_trainer(reward(), tmp_path)
+    record.trainer.__class__ = Harmless
+    check_grpo_trainer(record.trainer)
+    record.trainer.__class__ = Other
+    with pytest.raises(UserError, match="trainer is Other, which overrides"):
+        check_grpo_trainer(record.trainer)
+
+
+def test_a_reward_that_is_attached_again_counts_generations_anew(attached):
+    polychromic, trainer = attached
+    polychromic.sets = SetSettings(4, 2, "sum", True)
+    completions = ["12", "1+", "+1", "++", "123", "45", "67", "8"]
+    first, second = (polychromic(["1="] * 8, completions) for _ in range(2))
+    assert first != second
+    check_grpo_trainer(trainer)
+    assert polychromic(["1="] * 8, completions) == first
+
+
+def test_a_reward_that_rounding_made_smaller_is_still_right(attached):
+    polychromic, trainer = attached
+    polychromic.reward_fn = lambda completions, **_: [1 - 1e-7] * len(completions)
+    seen = {}
+    polychromic(["1="] * 8, ["12"] * 8, log_metric=seen.__setitem__)
+    assert seen["polychromic/pass@4"] == 1
+    assert trainer is not None
 
 
 def test_an_unchecked_trainer_does_not_train(tmp_path):

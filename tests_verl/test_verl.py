@@ -169,8 +169,10 @@ def test_incomplete_groups_are_an_error_or_skipped():
 def test_rewards_out_of_range_and_their_rescaling():
     batch = make_batch()
     batch.scores *= 4
-    with responses_for_estimator(responses_of(batch)), pytest.raises(UserError, match="reward_range"):
+    with responses_for_estimator(responses_of(batch)), pytest.raises(UserError, match="reward_range") as error:
         compute_advantage(data_of(batch), adv_estimator="polychromic")
+    wrong = {uid for uid, score in zip(batch.uids, batch.scores.sum(dim=1), strict=True) if score > 1 + 1e-6}
+    assert any(f"for a response of group {uid};" in str(error.value) for uid in wrong)
     with responses_for_estimator(responses_of(batch, {"reward_range": [0, 4]})):
         data = compute_advantage(data_of(batch), adv_estimator="polychromic")
     np.testing.assert_allclose(data.batch["advantages"], expected_of(batch)[:, None] * batch.mask.numpy(), **CLOSE)

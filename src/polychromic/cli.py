@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from polychromic import __version__
 from polychromic.errors import UserError
+from polychromic.memory import keep_freed_memory
 
 # name -> (module:function that tyro turns into a parser, what the overview says of it)
 COMMANDS = {
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"polychromic: no command '{name}'; {hint}", file=sys.stderr)
         return 2
     try:
+        keep_freed_memory()
         # tyro is imported here so that `polychromic --help` answers at once.
         import tyro
 

@@ -1,11 +1,13 @@
-"""`polychromic demo`: a base policy, fine-tuned with PPO and with Poly-PPO at the same time, compared in a report."""
+"""`polychromic demo`: base policies, fine-tuned with PPO and with Poly-PPO at the same time, compared in a report."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,75 +16,118 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from polychromic.errors import UserError
 from polychromic.evaluate.command import evaluate_and_write
-from polychromic.evaluate.policy import SWEEP
+from polychromic.evaluate.policy import SWEEP, Choices
 from polychromic.evaluate.targets import EVALUATION, find_target, short_name, world_of
+from polychromic.memory import keep_freed_memory
 from polychromic.policies.files import available_policies
 from polychromic.report.page import write_report
 from polychromic.report.words import in_words
 
 METHODS = ("ppo", "poly-ppo")
+BASE = "pretrained"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One task of the demo."""
+
+    policy: str
+    """The base policy, by name or as a file."""
+    attempts: int = 80
+    """At each configuration, in the evaluations."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of the runs, by the names of `Config`; both methods get the same."""
+
+
+# The learning rate is higher than the paper's, so that a few iterations show something. 10 attempts at each of 50
+# configurations in the evaluations along the way are a batch of 500, which the evaluator need hardly pad.
+DEMO = (
+    Part(
+        "goto",
+        settings={
+            "iterations": 12,
+            "configurations_per_iteration": 4,
+            "actor_learning_rate": 3e-4,
+            "evaluation_rollouts": 10,
+        },
+    ),
+)
+SWEEP_ATTEMPTS = 10
+PROCESSES = 2
+
+
+@dataclass(frozen=True)
+class Work:
+    """A part in its folder: where its runs and the evaluation of its base policy go."""
+
+    part: Part
+    task: str
+    configurations: int
+    seed: int
+    runs: Mapping[str, Path]  # by method
+    base_file: Path
+
+    @property
+    def iterations(self) -> int:
+        return int(self.part.settings["iterations"])
 
 
 def demo(
     *,
     out: Path = Path("demo"),
-    policy: str = "goto",
-    iterations: int = 20,
-    configurations_per_iteration: int = 4,
-    actor_learning_rate: float = 3e-4,
-    attempts: int = 100,
+    policy: str = "",
+    iterations: int = 0,
+    configurations_per_iteration: int = 0,
+    actor_learning_rate: float = 0.0,
+    attempts: int = 0,
     configurations: int = 0,
     seed: int = 0,
 ) -> int:
-    """PPO against Poly-PPO on a grid task, from a shipped base policy to a report; a few minutes on two cores.
+    """PPO against Poly-PPO, from shipped base policies to a report; a few minutes on two cores.
 
     Args:
         out: the folder for runs, evaluations and report; calling again goes on where it was interrupted.
-        policy: a shipped base policy by name, or a policy file.
-        iterations: of fine-tuning.
+        policy: a base policy by name, or a policy file, instead of those of the demo.
+        iterations: of fine-tuning (0: as the demo has it, and so below).
         configurations_per_iteration: how many are played in an iteration, 136 trajectories each.
-        actor_learning_rate: higher than the paper's, so that a few iterations show something.
+        actor_learning_rate: of both methods.
         attempts: at each configuration in the evaluations.
         configurations: only the first so many (0: all).
         seed: of everything random.
     """
     started = time.perf_counter()
-    if policy not in available_policies() and not Path(policy).exists():
-        raise UserError(
-            f"policy is {policy!r}; give a policy file or one of {', '.join(available_policies()) or 'none'}"
-        )
-    base = find_target(policy)
-    world = world_of(base, configurations=configurations)
-    task = short_name(world.task)
-    print(f"Base policy {base.name}, {world.num_tasks} configurations of {task}, H = {world.horizon}.")
-    print(
-        f"Fine-tuning with {' and '.join(METHODS)} at the same time: {iterations} iterations, "
-        f"{configurations_per_iteration} × 136 trajectories each."
-    )
-    settings = {
+    given = {
         "iterations": iterations,
         "configurations_per_iteration": configurations_per_iteration,
         "actor_learning_rate": actor_learning_rate,
-        "evaluate_every": max(1, iterations // 4),
-        "evaluation_rollouts": 16,
-        "checkpoint_every": 5,
-        "seed": seed,
     }
-    runs = {method: out / f"{task}-{method}-{seed}" for method in METHODS}
-    base_file = out / f"{task}-pretrained.json"
-    # New processes rather than forks: JAX has threads.
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        jobs = {
-            method: pool.submit(_fine_tune, policy, configurations, method, settings, str(runs[method]), attempts)
-            for method in METHODS
-        }
-        jobs["pretrained"] = pool.submit(_evaluate_base, policy, configurations, str(base_file), attempts, seed)
-        _follow(jobs, runs, iterations)
-    results = _results(base_file, runs)
-    said = in_words(results, "pretrained", *METHODS)
+    for name, value in {**given, "attempts": attempts, "configurations": configurations, "seed": seed}.items():
+        if value < 0:
+            raise UserError(f"{name} is {value}; it must be 0 or more")
+    changed = {name: value for name, value in given.items() if value}
+    works = [
+        _work(
+            replace(part, attempts=attempts or part.attempts, settings={**part.settings, **changed}),
+            out,
+            configurations,
+            seed,
+        )
+        for part in parts(policy)
+    ]
+    # New processes rather than forks: JAX has threads. The longest jobs come first.
+    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn"), keep_freed_memory) as pool:
+        jobs: dict[tuple[str, str], Future[None]] = {}
+        for work in works:
+            for method in METHODS:
+                jobs[work.task, method] = pool.submit(_fine_tune, work, method)
+        for work in works:
+            jobs[work.task, BASE] = pool.submit(_evaluate_base, work)
+        _follow(jobs, {work.task: work for work in works})
+    said = [line for work in works for line in _said(work, heading=len(works) > 1)]
     page = out / "report.html"
-    title = f"PPO and Poly-PPO on {task}: the demo"
-    problems = write_report([base_file, *runs.values()], page, markdown=out / "tables.md", title=title, summary=said)
+    title = f"PPO and Poly-PPO on {' and '.join(work.task for work in works)}: the demo"
+    shown = [path for work in works for path in (work.base_file, *work.runs.values())]
+    problems = write_report(shown, page, markdown=out / "tables.md", title=title, summary=said)
     print()
     for line in [*said, *problems]:
         print(line)
@@ -90,56 +135,113 @@ def demo(
     return 0
 
 
-def _fine_tune(
-    policy: str, configurations: int, method: str, settings: dict[str, Any], out: str, attempts: int
-) -> None:
+def parts(policy: str = "") -> list[Part]:
+    """The tasks of the demo, or the one that a policy is for."""
+    if not policy:
+        return list(DEMO)
+    if policy not in available_policies() and not Path(policy).exists():
+        raise UserError(
+            f"policy is {policy!r}; give a policy file or one of {', '.join(available_policies()) or 'none'}"
+        )
+    own = next((part for part in DEMO if part.policy == policy), DEMO[0])
+    return [replace(own, policy=policy)]
+
+
+def _work(part: Part, out: Path, configurations: int, seed: int) -> Work:
+    """What is to be done for a part; says it, and refuses what cannot be done before anything is written."""
+    base = find_target(part.policy)
+    world = world_of(base, configurations=configurations)
+    Choices(attempts=part.attempts, seed=seed)
+    task = short_name(world.task)
+    played = part.settings["configurations_per_iteration"]
+    print(
+        f"{task}: base policy {base.name}, {world.num_tasks} configurations, H = {world.horizon}; "
+        f"{part.settings['iterations']} iterations of {played} × 136 trajectories with {' and with '.join(METHODS)}."
+    )
+    runs = {method: out / f"{task}-{method}-{seed}" for method in METHODS}
+    return Work(part, task, configurations, seed, runs, out / f"{task}-{BASE}.json")
+
+
+def _fine_tune(work: Work, method: str) -> None:
     """In a process of its own: the run, then its evaluation."""
     from polychromic.train import finetune
 
-    target = find_target(policy)
-    world = world_of(target, configurations=configurations)
-    finetune(world, target.saved, method=method, out=out, **settings)
-    evaluate_and_write(find_target(out), world, Path(out) / EVALUATION, attempts=attempts, seed=settings["seed"])
+    target = find_target(work.part.policy)
+    world = world_of(target, configurations=work.configurations)
+    folder = work.runs[method]
+    settings = {
+        "evaluate_every": max(1, work.iterations // 4),
+        "checkpoint_every": 5,
+        **work.part.settings,
+        "seed": work.seed,
+    }
+    finetune(world, target.saved, method=method, out=folder, **settings)
+    found = find_target(str(folder))
+    evaluate_and_write(found, world, folder / EVALUATION, attempts=work.part.attempts, seed=work.seed)
 
 
-def _evaluate_base(policy: str, configurations: int, out: str, attempts: int, seed: int) -> None:
-    target = find_target(policy)
-    world = world_of(target, configurations=configurations)
-    evaluate_and_write(target, world, Path(out), attempts=attempts, sweep=SWEEP, seed=seed)
+def _evaluate_base(work: Work) -> None:
+    target = find_target(work.part.policy)
+    world = world_of(target, configurations=work.configurations)
+    choices = {"attempts": work.part.attempts, "seed": work.seed, "sweep": SWEEP, "sweep_attempts": SWEEP_ATTEMPTS}
+    evaluate_and_write(target, world, work.base_file, **choices)
 
 
-def _follow(jobs: dict[str, Future[None]], runs: dict[str, Path], iterations: int) -> None:
-    """Bars that count the iterations in the runs' logs, until all jobs are done; a failure is raised."""
+def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Work]) -> None:
+    """Bars that count the iterations in the runs' logs, until all jobs are done; a failure is raised.
+
+    Where there is no terminal, a line is printed whenever a job gets on to something else.
+    """
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("{task.fields[doing]}"), console=Console(stderr=True)) as progress:
-        bars = {
-            name: progress.add_task(name, total=iterations if name in runs else 1, doing="starting") for name in jobs
-        }
+    with Progress(
+        *columns, TextColumn("{task.fields[doing]}"), console=console, disable=not console.is_terminal
+    ) as bars:
+        rows = {}
+        for task, method in jobs:
+            total = works[task].iterations if method != BASE else 1
+            rows[task, method] = bars.add_task(f"{task} {method}", total=total, doing="waiting")
+        told: dict[tuple[str, str], str] = {}
         while True:
-            for name, job in jobs.items():
+            # Jobs are begun in their order. (A future says that it is running as soon as it is next in the queue.)
+            busy = [name for name, job in jobs.items() if not job.done()][:PROCESSES]
+            for (task, method), job in jobs.items():
+                work, running = works[task], (task, method) in busy
                 if job.done():
                     job.result()
-                    progress.update(bars[name], completed=iterations if name in runs else 1, doing="done")
-                elif name in runs:
-                    log = runs[name] / "metrics.jsonl"
-                    count = log.read_bytes().count(b"\n") if log.exists() else 0
-                    doing = "evaluating" if count >= iterations else "fine-tuning" if count else "compiling"
-                    progress.update(bars[name], completed=count, doing=doing)
-                elif job.running():
-                    progress.update(bars[name], doing="evaluating, with a sweep of temperatures")
+                    count, doing = work.iterations if method != BASE else 1, "done"
+                elif method == BASE:
+                    count, doing = 0, "evaluating, with a sweep of temperatures" if running else "waiting"
+                else:
+                    count, doing = _progress_of(work.runs[method], work.iterations, running)
+                bars.update(rows[task, method], completed=count, doing=doing)
+                if not console.is_terminal and told.get((task, method)) != doing:
+                    told[task, method] = doing
+                    console.print(f"{task} {method}: {doing}", highlight=False)
             if all(job.done() for job in jobs.values()):
                 return
             time.sleep(0.3)
 
 
-def _results(base_file: Path, runs: dict[str, Path]) -> dict[str, Any]:
-    base = json.loads(base_file.read_text(encoding="utf-8"))
+def _progress_of(run: Path, iterations: int, running: bool) -> tuple[int, str]:
+    log = run / "metrics.jsonl"
+    count = log.read_bytes().count(b"\n") if log.exists() else 0
+    if not running:
+        return count, "waiting"
+    return count, "evaluating" if count >= iterations else "fine-tuning" if count else "compiling"
+
+
+def _said(work: Work, *, heading: bool) -> Sequence[str]:
+    """What happened, in words."""
+    base = json.loads(work.base_file.read_text(encoding="utf-8"))
     best = base["best"]
-    return {
-        "pretrained": base["result"],
-        f"pretrained at its best temperature ({best['temperature']:g})": best,
+    results = {
+        BASE: base["result"],
+        f"{BASE} at its best temperature ({best['temperature']:g})": best,
         **{
             method: json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["result"]
-            for method, folder in runs.items()
+            for method, folder in work.runs.items()
         },
     }
+    lines = in_words(results, BASE, *METHODS, strategies=base["strategies"])
+    return [f"{work.task}:", *lines] if heading else lines

@@ -1,6 +1,7 @@
 """The report in a real Chromium: no errors, no requests, figures drawn, viewer steps, text stays text."""
 
 import csv
+import json
 import re
 
 import pytest
@@ -91,6 +92,52 @@ def test_the_viewer_steps_and_compares(page):
     page.get_by_role("button", name="Play").click()
     page.locator(".step").filter(has_not_text="step 0 of").wait_for()
     page.get_by_role("button", name="Pause").click()
+
+
+def test_the_viewer_by_keyboard_and_what_it_saves(page, tmp_path):
+    grids = page.get_by_role("group", name="Rollouts")
+    grids.focus()
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Pause").wait_for()
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Play").wait_for()
+    page.locator(".panel").first.locator(".strategies button").first.click()
+    grids.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    assert page.locator(".step").inner_text().startswith("step 4 of ")
+    assert page.evaluate("document.activeElement.className") == "panels"
+    # The picture that is saved is the one that is shown.
+    shown = page.locator(".panel").first.locator("path.agent").get_attribute("transform")
+    with page.expect_download() as download:
+        page.locator(".panel").first.get_by_text("SVG", exact=True).click()
+    download.value.save_as(tmp_path / "level.svg")
+    assert shown in (tmp_path / "level.svg").read_text(encoding="utf-8")
+
+
+def test_a_heat_map_of_few_configurations_is_not_blown_up(page):
+    label = page.locator("section svg:has(rect.cell) text").first
+    assert label.bounding_box()["height"] < 25
+
+
+def test_a_world_without_grids(browser, results, tmp_path):
+    found = json.loads(results["base"].read_text())
+    found |= {"task": "Own", "level_seeds": [], "grid_shape": [], "legend": {}, "strategies": "tunes"}
+    for part in ("result", "best"):
+        del found[part]["recordings"]
+    (tmp_path / "own.json").write_text(json.dumps(found))
+    write_report([tmp_path / "own.json"], tmp_path / "own.html")
+    opened = browser.new_page()
+    troubles = []
+    opened.on("pageerror", lambda error: troubles.append(str(error)))
+    opened.goto((tmp_path / "own.html").as_uri())
+    opened.get_by_text("No episodes were recorded").wait_for()
+    assert opened.get_by_role("heading", name="Distinct tunes per configuration").count() == 1
+    opened.locator("section svg:has(rect.cell)").focus()
+    opened.keyboard.press("ArrowRight")
+    assert "level seed" not in opened.locator("main").inner_text()
+    assert troubles == []
+    opened.close()
 
 
 def test_the_heat_map_opens_the_viewer_by_keyboard(page):

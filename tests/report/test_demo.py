@@ -1,17 +1,42 @@
 """The demo from a policy to its report, in small."""
 
+import pytest
+
 from polychromic.cli import main
+from polychromic.demo import DEMO, parts
 
 
 def test_the_demo_ends_in_a_report_and_plain_words(results):
     printed, out = results["printed"], results["demo"]
-    for part in ("pretrained at its best temperature", "One attempt: ", "8 attempts: ", "Distinct room sets: "):
+    for part in (
+        "pretrained at its best temperature",
+        "One attempt: ",
+        "8 attempts: ",
+        "Distinct room sets: ",
+        "Coverage: of the ",
+    ):
         assert part in printed
     assert str(out.resolve() / "report.html") in printed
     page = (out / "report.html").read_text()
     for label in ('"pretrained"', '"pretrained, best temperature', '"ppo"', '"poly-ppo"'):
         assert f'"label":{label}' in page
     assert "fourrooms" in (out / "tables.md").read_text()
+
+
+def test_what_it_plays_can_be_changed(results):
+    assert parts() == list(DEMO)
+    (part,) = parts(str(results["policy"]))
+    assert part.policy == str(results["policy"])
+    assert part.settings == DEMO[0].settings
+
+
+@pytest.mark.parametrize("option", ["--iterations", "--attempts", "--seed"])
+def test_negative_numbers_are_one_line(tmp_path, capsys, option):
+    assert main(["demo", option, "-1", "--out", str(tmp_path / "demo")]) == 2
+    error = capsys.readouterr().err
+    assert f"{option[2:]} is -1" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "demo").exists()
 
 
 def test_an_unknown_policy_is_one_line(tmp_path, capsys):

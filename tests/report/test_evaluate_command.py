@@ -51,6 +51,8 @@ def test_mistakes_get_one_line(results, tmp_path, capsys):
         ([str(strange)], "not a run of polychromic finetune"),
         ([str(tmp_path / "broken.safetensors")], "not a whole safetensors file"),
         ([str(policy_file), "--attempts", "0"], "attempts is 0"),
+        ([str(policy_file), "--attempts", "1000000000"], "attempts is 1000000000"),
+        ([str(policy_file), "--seed", "-1"], "seed is -1"),
         ([str(policy_file), "--configurations", "99"], "configurations is 99"),
         ([str(policy_file), "--out", str(tmp_path)], "a folder"),
         ([str(run), "--perturbed"], "pretrained is"),

@@ -8,8 +8,9 @@ import pytest
 
 from polychromic import UserError, write_report
 from polychromic.cli import main
-from polychromic.report.compare import compare, pooled, training_curves, without_control
+from polychromic.report.compare import compare, pooled, training_curves, unequal_attempts, without_control
 from polychromic.report.gather import gather
+from polychromic.report.page import page, page_data
 from polychromic.report.tables import as_markdown, paper_results, tables
 from polychromic.report.words import differences, in_words
 
@@ -65,12 +66,117 @@ def test_bad_directories_cost_a_line_each_and_the_rest_is_reported(results, tmp_
         ("going", "is not complete: 2 of 2"),
         ("torn.json", "cannot be read"),
         ("other.json", "is not an evaluation"),
-        ("short.json", "'entropy' of 'best' is not about 4"),
-        ("bare.json", "'result' has no 'successes'"),
+        ("short.json", "'best.configurations.entropy' has 3 entries instead of 4"),
+        ("bare.json", "it has no 'result.configurations.successes'"),
     ]:
         assert sum(name in line and reason in line for line in lines) == 1, (name, reason)
     assert len(lines) == 10
     assert "poly-ppo" in out.read_text()
+
+
+def changed(document, path, value):
+    """A copy with the entry at `path` replaced; REMOVED takes it out."""
+    copy = json.loads(json.dumps(document))
+    inner = copy
+    for name in path[:-1]:
+        inner = inner[name]
+    if value is REMOVED:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return copy
+
+
+def entries_of(document, path=()):
+    """The path of every entry of a JSON document; of a list, its first."""
+    inner = document
+    for name in path:
+        inner = inner[name]
+    names = list(inner) if isinstance(inner, dict) else [0] if isinstance(inner, list) and inner else []
+    for name in names:
+        yield (*path, name)
+        yield from entries_of(document, (*path, name))
+
+
+REMOVED = object()
+WRONG = (None, "text", {}, [], -3, float("nan"), 10**400)
+
+
+@pytest.mark.parametrize("name", ["base.json", "config.json", "evaluation.json", "metrics.jsonl", "evaluations.jsonl"])
+def test_whatever_is_wrong_in_a_file_the_others_are_reported(results, tmp_path, name):
+    run = tmp_path / "run"
+    shutil.copytree(results["ppo"], run)
+    lines = name.endswith(".jsonl")
+    file = tmp_path / name if name == "base.json" else run / name
+    text = (results["base"] if name == "base.json" else file).read_text()
+    document = json.loads(text.splitlines()[-1] if lines else text)
+    for part in ("result", "best"):
+        # One configuration is like another.
+        for recording in document.get(part, {}).get("recordings", [])[1:]:
+            recording["strategies"] = []
+    document |= {name: dict(list(document[name].items())[:1]) for name in ("legend", "versions") if name in document}
+    for number, path in enumerate(entries_of(document)):
+        for value in (REMOVED, WRONG[number % len(WRONG)]):
+            file.write_text(json.dumps(changed(document, path, value)) + "\n" * lines)
+            entries, problems = gather([tmp_path / name if name == "base.json" else run, results["poly-ppo"]])
+            if len(entries) == 1:
+                continue  # it was left out
+            comparisons = compare(entries)
+            text = page(page_data(comparisons, tables(comparisons), problems, title=""))
+            assert '"label":"poly-ppo"' in text
+            assert all("\n" not in problem for problem in problems)
+
+
+def test_a_damaged_evaluation_does_not_take_the_run_with_it(results, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(results["ppo"], run)
+    (run / "evaluation.json").write_text("{")
+    entries, problems = gather([run])
+    assert entries[0].metrics
+    assert entries[0].evaluation is None
+    assert len(problems) == 1
+    assert "without its evaluation" in problems[0]
+
+
+def test_a_run_given_twice_counts_once(results):
+    entries, problems = gather([results["ppo"], results["ppo"] / ".", results["base"]])
+    assert len(entries) == 2
+    assert "given twice" in problems[0]
+
+
+def test_other_temperatures_and_other_policies_are_other_lines(results):
+    (entry,), _ = gather([results["base"]])
+    colder = json.loads(json.dumps(entry.evaluation))
+    colder["result"]["temperature"] = 0.5
+    del colder["best"]
+    other = json.loads(json.dumps(colder))
+    other["policy"]["hash"] = "0123456789abcdef"
+    (comparison,) = compare([dataclasses.replace(entry, evaluation=one) for one in (colder, other, entry.evaluation)])
+    labels = {method.label for method in comparison.methods}
+    own = f"pretrained ({entry.name}, {entry.evaluation['policy']['hash'][:8]})"
+    assert {own, f"{own}, temperature 0.5", f"pretrained ({entry.name}, 01234567), temperature 0.5"} <= labels
+    assert all(len(method.results) == 1 for method in comparison.methods)
+
+
+def test_unequal_attempts_are_remarked_on(results):
+    (entry,), _ = gather([results["ppo"]])
+    fewer = json.loads(json.dumps(entry.evaluation))
+    fewer["result"]["attempts"] = 8
+    (comparison,) = compare([entry])
+    assert unequal_attempts(comparison) == []
+    (comparison,) = compare([entry, dataclasses.replace(entry, method="grpo", evaluation=fewer)])
+    assert "evaluated with 8, 16 attempts" in unequal_attempts(comparison)[0]
+
+
+def test_worlds_without_levels_and_grids_are_reported(results, tmp_path):
+    found = json.loads(results["base"].read_text())
+    found |= {"task": "Own", "level_seeds": [], "grid_shape": [], "legend": {}, "strategies": "tunes"}
+    for part in ("result", "best"):
+        del found[part]["recordings"]
+    (tmp_path / "own.json").write_text(json.dumps(found))
+    assert len(write_report([tmp_path / "own.json"], tmp_path / "r.html")) == 0
+    (comparison,) = compare(gather([tmp_path / "own.json"])[0])
+    assert (comparison.title, comparison.strategies) == ("Own", "tunes")
 
 
 def test_nothing_readable_is_one_line_and_no_file(tmp_path, capsys):
@@ -153,10 +259,16 @@ def test_words_say_who_is_ahead_only_where_the_interval_says_so():
         "ppo": result([5, 6] * 10, [1, 2] * 10),
         "poly-ppo": result([5, 6] * 10, [4, 6] * 10),
     }
-    gaps = differences(results["poly-ppo"], results["ppo"])
-    assert gaps["one attempt"] == (0, 0, 0)
-    assert gaps["distinct room sets"][0] == pytest.approx(3.5)
-    text = "\n".join(in_words(results, "pretrained", "ppo", "poly-ppo"))
+    one, many, distinct = differences(results["poly-ppo"], results["ppo"])
+    assert one == (0, 0, 0)
+    assert many == (0, 0, 0)
+    assert distinct[0] == pytest.approx(3.5)
+    text = "\n".join(in_words(results, "pretrained", "ppo", "poly-ppo", strategies="room sets"))
     assert "One attempt: no clear difference" in text
     assert "Distinct room sets: poly-ppo is ahead (poly-ppo minus ppo: +3.5" in text
-    assert "ppo lost 5.0" in text
+    assert "Distinct room sets: ppo lost 5.0" in text
+    results["ppo"]["configurations"]["successes"][:3] = [0, 0, 0]
+    results["pretrained"]["configurations"]["successes"][2:4] = [0, 0]
+    text = "\n".join(in_words(results, "pretrained", "ppo", "poly-ppo"))
+    assert "of the 18 configurations that pretrained solved at least once, ppo kept 16 and added 1; " in text
+    assert "poly-ppo kept 18 and added 2." in text

@@ -46,6 +46,7 @@ def test_the_picture_of_a_level():
         (["--configuration", "0"], "configuration is 0"),
         (["--configuration", "9"], "has 1 … 4"),
         (["--episodes", "0"], "episodes is 0"),
+        (["--seed", "-1"], "seed is -1"),
         (["--temperature", "-1"], "temperature"),
         (["--gif", "/proc/nowhere/a.gif"], "gif"),
     ],

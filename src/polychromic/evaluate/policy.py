@@ -23,7 +23,7 @@ from polychromic.policies.tensors import parameters_hash
 
 FORMAT = "polychromic-evaluation-1"
 SWEEP = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
-SWEEP_ATTEMPTS = 32
+MOST_ATTEMPTS = 100_000  # at each configuration, all of which are in memory at once
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,20 @@ class Choices:
     """Sampling temperature."""
     sweep: tuple[float, ...] = ()
     """Temperatures to try with fewer attempts; the best by success is then evaluated in full with fresh attempts."""
+    sweep_attempts: int = 32
+    """Attempts at each configuration and temperature of the sweep."""
     seed: int = 0
     """Seed of everything random."""
     record: bool = True
     """Whether to keep an episode of every distinct strategy for the report's viewer (grid worlds only)."""
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
-            raise UserError(f"attempts is {self.attempts}; it must be at least 1")
+        if not 1 <= self.attempts <= MOST_ATTEMPTS:
+            raise UserError(f"attempts is {self.attempts}; it must be between 1 and {MOST_ATTEMPTS}")
+        if self.sweep_attempts < 1:
+            raise UserError(f"sweep_attempts is {self.sweep_attempts}; it must be at least 1")
+        if self.seed < 0:
+            raise UserError(f"seed is {self.seed}; it must be 0 or more")
         for temperature in (self.temperature, *self.sweep):
             if not 0 <= temperature < float("inf"):
                 raise UserError(f"temperature is {temperature}; it must be a number from 0 on")
@@ -64,7 +70,8 @@ def evaluate_policy(
         saved: the policy (`polychromic.load_policy`, or the `policy` of a result of `polychromic.finetune`).
         pretrained: if given, the policy is also scored from perturbed starts in the rooms that this one visits.
         watch: called with a line before each part.
-        choices: fields of `polychromic.evaluate.policy.Choices`: attempts, temperature, sweep, seed, record.
+        choices: fields of `polychromic.evaluate.policy.Choices`: attempts, temperature, sweep, sweep_attempts,
+            seed, record.
 
     Returns:
         What `polychromic evaluate` writes; docs/evaluation.md explains every entry.
@@ -119,7 +126,7 @@ def _best_temperature(world: Any, evaluator: Evaluator, chosen: Choices, say: An
     for number, temperature in enumerate(chosen.sweep):
         say(f"sweep: temperature {temperature:g}")
         rng = np.random.default_rng([chosen.seed, 1, number])
-        few = min(SWEEP_ATTEMPTS, chosen.attempts)
+        few = min(chosen.sweep_attempts, chosen.attempts)
         attempts = play_tasks(evaluator, world, rng, attempts=few, temperature=temperature)
         figures = summarise(attempts, horizons_of(world), temperature=temperature, seed=chosen.seed)
         tried.append({name: value for name, value in figures.items() if name != "configurations"})
@@ -161,6 +168,7 @@ def _description(world: Any, saved: SavedPolicy, chosen: Choices) -> dict[str, A
         "horizon": int(world.horizon),
         "level_seeds": list(getattr(world, "seeds", ())),
         "missions": list(world.missions),
+        "strategies": "room sets" if hasattr(world, "grids") else "strategies",
         "grid_shape": list(getattr(world, "grid_shape", ())),
         "legend": legend() if hasattr(world, "grids") else {},
         "policy": {

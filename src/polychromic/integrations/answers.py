@@ -26,6 +26,9 @@ from polychromic.core.checks import Floats, Ints, check_label, real_number
 from polychromic.core.diversity import clusters_from_kernel, kernel_from_embeddings, vendi_diversity
 from polychromic.errors import UserError
 
+# Rewards come as 32-bit floats, so one that is meant to be 1 may be a little less or more.
+REWARD_TOLERANCE = 1e-6
+
 
 class NoAnswer(Enum):
     """The label of an empty completion."""
@@ -142,8 +145,17 @@ def reward_bounds(reward_range: Any) -> tuple[float, float]:
     return low, high
 
 
-def rewards_of(values: Any, count: int, reward_range: tuple[float, float], source: str) -> tuple[Floats, Floats]:
-    """The rewards [count] that a user's function gave, and the same mapped from `reward_range` to [0, 1]."""
+def rewards_of(
+    values: Any,
+    count: int,
+    reward_range: tuple[float, float],
+    source: str,
+    names: Sequence[str] | None = None,
+) -> tuple[Floats, Floats]:
+    """The rewards [count] that a user's function gave, and the same mapped from `reward_range` to [0, 1].
+
+    names: what an error calls each completion; none: by its number.
+    """
     low, high = reward_bounds(reward_range)
     try:
         rewards = [float("nan") if value is None else float(value) for value in values]
@@ -152,15 +164,21 @@ def rewards_of(values: Any, count: int, reward_range: tuple[float, float], sourc
     if len(rewards) != count:
         raise UserError(f"{source} returned {len(rewards)} rewards for {count} completions")
     raw = np.array(rewards, np.float64)
-    bad = ~np.isfinite(raw) | (raw < low - 1e-6) | (raw > high + 1e-6)
+    bad = ~np.isfinite(raw) | (raw < low - REWARD_TOLERANCE) | (raw > high + REWARD_TOLERANCE)
     if bad.any():
         row = int(bad.argmax())
         shown = "None or NaN" if np.isnan(raw[row]) else f"{raw[row]:g}"
+        name = names[row] if names else f"completion {row}"
         raise UserError(
-            f"{source} returned {shown} for completion {row}; the polychromic objective needs a reward in "
+            f"{source} returned {shown} for {name}; the polychromic objective needs a reward in "
             f"[{low:g}, {high:g}] for every completion: say reward_range=(lowest, highest) to have others rescaled"
         )
     return raw, np.clip((raw - low) / (high - low), 0.0, 1.0)
+
+
+def right_answers(rewards: Floats, threshold: float) -> NDArray[np.bool_]:
+    """Which rewards reach the threshold, up to rounding."""
+    return np.asarray(rewards >= threshold - REWARD_TOLERANCE)
 
 
 def _empty(completion: str) -> bool:

@@ -19,13 +19,15 @@ from trl import GRPOConfig, GRPOTrainer
 
 from polychromic.core.checks import one_of, whole_number
 from polychromic.errors import UserError
-from polychromic.integrations.answers import Comparison, rewards_of
+from polychromic.integrations.answers import Comparison, rewards_of, right_answers
 from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_figures
 
 __all__ = ["PRESETS", "PolychromicReward", "check_grpo_trainer", "polychromic_grpo_config"]
 
 # What GRPO must be told for the advantages to come out as they went in.
 REQUIRED = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
+# Before the first generation of a run: (global step, number within it), apart for training and evaluation.
+NO_GENERATION = {True: (-1, 0), False: (-1, 0)}
 # What the presets say of the trainer itself; anything else stays as TRL has it.
 TRAINER_PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"num_generations": 8},
@@ -99,7 +101,7 @@ class PolychromicReward:
         self.raw = _RawReward(self, getattr(reward_fn, "__name__", "raw_reward"))
         self._trainer: Callable[[], GRPOTrainer | None] = lambda: None
         # Generations seen within the current global step, apart for training and evaluation.
-        self._generation = {True: (-1, 0), False: (-1, 0)}
+        self._generation = dict(NO_GENERATION)
         self._last: tuple[Any, list[float]] = (None, [])
 
     @property
@@ -115,6 +117,7 @@ class PolychromicReward:
     def attach(self, trainer: GRPOTrainer) -> None:
         """Take the group sizes from `trainer`, for `check_grpo_trainer`, which has checked the rest."""
         self._trainer = weakref.ref(trainer)
+        self._generation = dict(NO_GENERATION)
 
     def __call__(self, prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
         """The advantages of this process's completions, [local batch]."""
@@ -137,7 +140,7 @@ class PolychromicReward:
             returns, likeness, self.sets, self._generator(training, trainer.state.global_step)
         )
         figures = {"raw_reward": float(raw.mean())}
-        figures |= group_figures(returns, likeness, self.sets, raw >= self.success_threshold)
+        figures |= group_figures(returns, likeness, self.sets, right_answers(raw, self.success_threshold))
         _log(trainer, training, columns.get("log_metric"), figures)
         first = sum(len(part) for part in parts[: trainer.accelerator.process_index])
         here = slice(first, first + len(completions))
@@ -210,6 +213,11 @@ def check_grpo_trainer(trainer: GRPOTrainer) -> GRPOTrainer:
     """
     if not isinstance(trainer, GRPOTrainer):
         raise UserError(f"trainer is {type(trainer).__name__}; polychromic rewards are made for trl.GRPOTrainer")
+    if type(trainer)._generate_and_score_completions is not GRPOTrainer._generate_and_score_completions:
+        raise UserError(
+            f"trainer is {type(trainer).__name__}, which overrides _generate_and_score_completions, where rewards "
+            "become advantages; polychromic rewards need GRPOTrainer's own"
+        )
     where = [i for i, function in enumerate(trainer.reward_funcs) if isinstance(function, PolychromicReward)]
     if len(where) != 1:
         raise UserError(f"reward_funcs holds {len(where)} PolychromicReward; it must hold exactly one")

@@ -22,7 +22,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from polychromic.core.checks import Floats, Ints
 from polychromic.errors import UserError
-from polychromic.integrations.answers import rewards_of
+from polychromic.integrations.answers import rewards_of, right_answers
 from polychromic.integrations.group_sets import group_advantages, group_figures
 from polychromic.integrations.verl_settings import NAME, VerlSettings, settings_of
 
@@ -103,11 +103,18 @@ def advantages_of_rows(rewards: Floats, uids: Sequence[Any], responses: Response
     generator = np.random.default_rng([settings.seed, responses.step])
     figures: dict[str, list[float]] = defaultdict(list)
     for rows in groups:
-        raw, returns = rewards_of(rewards[rows].ravel(), rows.size, settings.reward_range, "the reward function")
+        flat = rows.ravel().tolist()
+        raw, returns = rewards_of(
+            rewards[flat],
+            len(flat),
+            settings.reward_range,
+            "the reward function",
+            [f"a response of group {uids[row]}" for row in flat],
+        )
         raw, returns = raw.reshape(rows.shape), returns.reshape(rows.shape)
         likeness = settings.comparison.likeness(_items(rows, responses))
         advantages[rows] = group_advantages(returns, likeness, settings.sets, generator)
-        found = group_figures(returns, likeness, settings.sets, raw >= settings.success_threshold)
+        found = group_figures(returns, likeness, settings.sets, right_answers(raw, settings.success_threshold))
         for name, value in {"raw_reward": float(raw.mean()), **found}.items():
             figures[name].append(value)
     for name, values in figures.items():

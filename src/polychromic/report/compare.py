@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -12,9 +12,9 @@ import numpy as np
 from polychromic.core.metrics import pass_at_k
 from polychromic.evaluate.scores import figure, pass_curve
 from polychromic.evaluate.targets import short_name
-from polychromic.report.gather import FIGURES, METHOD_ORDER, Entry
+from polychromic.report.gather import CURVES, FIGURES, METHOD_ORDER, Entry
 
-CURVES = ("success", "coverage", "entropy", "distinct_strategies")  # of evaluations during training
+STRATEGIES = "strategies"  # what they are called if no evaluation says more
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Comparison:
     title: str
     horizon: int
     methods: tuple[Method, ...]
+    strategies: str  # what its distinct strategies are called
 
 
 def compare(entries: Sequence[Entry]) -> list[Comparison]:
@@ -44,10 +45,11 @@ def compare(entries: Sequence[Entry]) -> list[Comparison]:
         together.setdefault(entry.comparison, []).append(entry)
     names = [short_name(task) for task, *_ in together]
     comparisons = []
-    for (task, horizon, seeds), members in together.items():
+    for (task, horizon, _, num_tasks), members in together.items():
         name = short_name(task)
-        title = name if names.count(name) == 1 else f"{name} ({len(seeds)} configurations, H = {horizon})"
-        comparisons.append(Comparison(name, title, horizon, tuple(_methods(members))))
+        title = name if names.count(name) == 1 else f"{name} ({num_tasks} configurations, H = {horizon})"
+        called = next((one.evaluation.get("strategies") for one in members if one.evaluation), None)
+        comparisons.append(Comparison(name, title, horizon, tuple(_methods(members)), called or STRATEGIES))
     return comparisons
 
 
@@ -55,13 +57,7 @@ def _methods(entries: Sequence[Entry]) -> list[Method]:
     found: dict[str, tuple[str, list[Entry]]] = {}
     for entry in entries:
         alike = [other for other in entries if other.method == entry.method]
-        differing = sorted({name for other in alike for name in _differences(entry.settings, other.settings)})
-        if entry.settings:
-            label = ", ".join([entry.method, *(f"{name} {entry.settings.get(name)}" for name in differing)])
-        else:
-            # A policy without a run is named by itself where there are several.
-            label = entry.method if len(alike) == 1 else f"{entry.method} ({entry.name})"
-        found.setdefault(label, (entry.method, []))[1].append(entry)
+        found.setdefault(_label(entry, alike), (entry.method, []))[1].append(entry)
     methods = []
     for label, (key, members) in found.items():
         evaluated = [entry.evaluation for entry in members if entry.evaluation]
@@ -81,6 +77,38 @@ def _methods(entries: Sequence[Entry]) -> list[Method]:
     return sorted(methods, key=place)
 
 
+def _label(entry: Entry, alike: Sequence[Entry]) -> str:
+    """The name of a line: the method, and what sets it apart from others of the same method."""
+    parts = [entry.method]
+    if entry.settings:
+        differing = sorted({name for other in alike for name in _differences(entry.settings, other.settings)})
+        parts += [f"{name} {entry.settings.get(name)}" for name in differing]
+    elif len({_hash(other) for other in alike}) > 1:
+        # A policy without a run is named by itself where there are several, and by its hash if that is not enough.
+        named_so = {_hash(other) for other in alike if other.name == entry.name}
+        own = entry.name if len(named_so) == 1 else f"{entry.name}, {_hash(entry)[:8]}"
+        parts = [f"{entry.method} ({own})"]
+    temperature = entry.evaluation["result"]["temperature"] if entry.evaluation else 1
+    if temperature != 1:
+        parts.append(f"temperature {temperature:g}")
+    return ", ".join(parts)
+
+
+def _hash(entry: Entry) -> str:
+    return str(entry.evaluation["policy"]["hash"]) if entry.evaluation else entry.name
+
+
+def unequal_attempts(comparison: Comparison) -> list[str]:
+    """A remark if some policies had more attempts than others: coverage and distinct strategies grow with them."""
+    attempts = sorted({result["attempts"] for method in comparison.methods for result in method.results})
+    if len(attempts) < 2:
+        return []
+    return [
+        f"{comparison.title}: evaluated with {', '.join(map(str, attempts))} attempts; coverage and distinct "
+        "strategies grow with them, so compare pass@k instead, or evaluate again with the same --attempts"
+    ]
+
+
 def without_control(comparison: Comparison) -> list[str]:
     """A remark if runs are compared without the pretrained policy at its best temperature."""
     runs = any(entry.metrics for method in comparison.methods for entry in method.entries)
@@ -94,15 +122,7 @@ def without_control(comparison: Comparison) -> list[str]:
 
 
 def _without_training(entry: Entry) -> Entry:
-    return Entry(
-        entry.name,
-        entry.task,
-        entry.horizon,
-        entry.level_seeds,
-        entry.method,
-        seed=entry.seed,
-        evaluation=entry.evaluation,
-    )
+    return replace(entry, settings={}, metrics=[], evaluations=[])
 
 
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,15 @@ from typing import Any
 
 from polychromic import __version__
 from polychromic.policies.tensors import whole_file
-from polychromic.report.compare import Comparison, Method, compare, pooled, training_curves, without_control
+from polychromic.report.compare import (
+    Comparison,
+    Method,
+    compare,
+    pooled,
+    training_curves,
+    unequal_attempts,
+    without_control,
+)
 from polychromic.report.gather import gather
 from polychromic.report.tables import Table, as_markdown, tables
 
@@ -43,7 +51,7 @@ def write_report(
     """
     entries, problems = gather(runs)
     comparisons = compare(entries)
-    problems += [remark for one in comparisons for remark in without_control(one)]
+    problems += [remark for one in comparisons for remark in (*without_control(one), *unequal_attempts(one))]
     made = tables(comparisons)
     data = page_data(comparisons, made, problems, title=title, summary=summary)
     for path, text in ((out, page(data)), (markdown, as_markdown(made, problems))):
@@ -74,14 +82,16 @@ def page_data(
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
     evaluations = [entry.evaluation for method in comparison.methods for entry in method.entries if entry.evaluation]
-    drawn: Mapping[str, Any] = next((one for one in evaluations if one.get("grid_shape")), {})
-    seeds = comparison.methods[0].entries[0].level_seeds
-    missions = drawn.get("missions") or [""] * len(seeds)
+    drawn: Mapping[str, Any] = next((one for one in evaluations if "recordings" in one["result"]), {})
+    first = comparison.methods[0].entries[0]
+    seeds = first.level_seeds or [None] * first.num_tasks  # only grid worlds have level seeds
+    missions = next((one["missions"] for one in evaluations), [""] * first.num_tasks)
     return {
         "title": comparison.title,
         "task": comparison.task,
         "horizon": comparison.horizon,
-        "configurations": [{"seed": seed, "mission": mission} for seed, mission in zip(seeds, missions, strict=False)],
+        "configurations": [{"seed": seed, "mission": mission} for seed, mission in zip(seeds, missions, strict=True)],
+        "strategies": comparison.strategies,
         "gridShape": drawn.get("grid_shape", []),
         "legend": drawn.get("legend", {}),
         "methods": [_method(method) for method in comparison.methods],
@@ -93,7 +103,12 @@ def _method(method: Method) -> dict[str, Any]:
     return {
         "label": method.label,
         "runs": [
-            {"name": entry.name, "seed": entry.seed, **training_curves(entry)}
+            {
+                "name": entry.name,
+                "seed": entry.seed,
+                "attempts": entry.settings.get("evaluation_rollouts"),
+                **training_curves(entry),
+            }
             for entry in method.entries
             if entry.metrics
         ],

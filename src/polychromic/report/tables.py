@@ -56,6 +56,9 @@ def _main_table(comparisons: Sequence[Comparison]) -> Table:
                     _mean(ours, "reward_0.9"),
                     NOTHING if reward is None else f"{reward:.3f}",
                     _mean(ours, "coverage", 2),
+                    _mean(ours, "distinct_strategies", 1),
+                    _mean(ours, "distinct_successful_strategies", 1),
+                    _mean(ours, "entropy", 2),
                     _last_pass(ours),
                     str(len(method.results)) if ours else NOTHING,
                 )
@@ -63,7 +66,9 @@ def _main_table(comparisons: Sequence[Comparison]) -> Table:
     return Table(
         "Reward and success",
         "Ours with 95 % intervals over configurations, beside the paper's Table 1. Rewards on two scales: a success "
-        "after t of H steps pays 1 − 0.5·t/H (the paper's text) or 1 − 0.9·t/H (minigrid's).",
+        "after t of H steps pays 1 − 0.5·t/H (the paper's text) or 1 − 0.9·t/H (minigrid's). Coverage: "
+        "configurations solved at least once. Strategies: distinct ones per configuration (sets of rooms visited, in a "
+        "grid), and how many of them succeed at least once.",
         (
             "task",
             "method",
@@ -73,6 +78,9 @@ def _main_table(comparisons: Sequence[Comparison]) -> Table:
             "reward (0.9)",
             "paper reward",
             "coverage",
+            "strategies",
+            "that succeed",
+            "entropy",
             "pass@k, largest k",
             "runs",
         ),

@@ -64,6 +64,8 @@ def watch(
             raise UserError(f"{name} is {value}; it must be at least 1")
     if not seconds_per_step >= 0:
         raise UserError(f"seconds_per_step is {seconds_per_step}; it must be a number from 0 on")
+    if seed < 0:
+        raise UserError(f"seed is {seed}; it must be 0 or more")
     task = configuration - 1
     evaluator = Evaluator(found.saved.policy, found.saved.params, world.mission_tokens)
     tasks = np.full(episodes, task)

@@ -10,28 +10,32 @@ import numpy as np
 from polychromic.core.metrics import pass_at_k
 from polychromic.evaluate.scores import mean_interval
 
-MEASURES = ("one attempt", "{k} attempts", "distinct room sets")
+Gap = tuple[float, float, float]  # mean, low, high
 
 
-def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """`one` minus `other` (two `result`s on the same configurations), paired by configuration: mean, low, high."""
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[Gap, Gap, Gap]:
+    """`one` minus `other` (two `result`s on the same configurations), paired by configuration: mean, low, high.
+
+    Of success in one attempt, of success in as many attempts as both have, and of distinct strategies.
+    """
     most = min(one["attempts"], other["attempts"])
     ks = np.array([1, most])
     curves = [pass_at_k(each["attempts"], each["configurations"]["successes"], ks) for each in (one, other)]
     distinct = [np.array(each["configurations"]["distinct_strategies"]) for each in (one, other)]
     gaps = (curves[0][:, 0] - curves[1][:, 0], curves[0][:, 1] - curves[1][:, 1], distinct[0] - distinct[1])
-    names = (MEASURES[0], MEASURES[1].format(k=most), MEASURES[2])
-    found = {}
-    for name, gap in zip(names, gaps, strict=True):
-        mean, low, high = mean_interval(gap)
-        found[name] = (float(mean), float(low), float(high))
-    return found
+    first, many, kinds = (
+        (float(mean), float(low), float(high)) for mean, low, high in (mean_interval(gap) for gap in gaps)
+    )
+    return first, many, kinds
 
 
-def in_words(results: Mapping[str, Mapping[str, Any]], base: str, first: str, second: str) -> list[str]:
+def in_words(
+    results: Mapping[str, Mapping[str, Any]], base: str, first: str, second: str, *, strategies: str = "strategies"
+) -> list[str]:
     """Sentences about two methods and the policy that both began with.
 
-    results: `result` by name; base, first, second: names of the three that are compared.
+    results: `result` by name; base, first, second: names of the three that are compared; strategies: what they are
+    called.
     """
     lines = []
     for name, result in results.items():
@@ -39,26 +43,42 @@ def in_words(results: Mapping[str, Mapping[str, Any]], base: str, first: str, se
         lines.append(
             f"{name}: solves {100 * result['success']['mean']:.1f} % of its attempts and "
             f"{100 * curve[-1]:.1f} % of the configurations within {len(curve)} attempts, "
-            f"with {result['distinct_strategies']['mean']:.1f} distinct room sets a configuration."
+            f"with {result['distinct_strategies']['mean']:.1f} distinct {strategies} a configuration."
         )
+    lines.append(_coverage(results, base, (first, second)))
     for name in (first, second):
-        kept = differences(results[name], results[base])["distinct room sets"]
-        lines.append(f"Fine-tuning with {name} {_moved(kept)} distinct room sets, compared with {base}.")
-    for name, (mean, low, high) in differences(results[second], results[first]).items():
-        scale, unit = (1.0, "") if name == MEASURES[2] else (100.0, " points")
-        ahead = second if mean > 0 else first
-        interval = f"{scale * mean:+.1f}{unit} [{scale * low:+.1f}, {scale * high:+.1f}]"
-        if low > 0 or high < 0:
-            lines.append(f"{name.capitalize()}: {ahead} is ahead ({second} minus {first}: {interval}).")
-        else:
-            lines.append(f"{name.capitalize()}: no clear difference ({second} minus {first}: {interval}).")
+        _, _, gap = differences(results[name], results[base])
+        lines.append(f"Distinct {strategies}: {_moved(name, base, gap)}.")
+    most = min(results[name]["attempts"] for name in (first, second))
+    names = ("One attempt", f"{most} attempts", f"Distinct {strategies}")
+    for name, gap in zip(names, differences(results[second], results[first]), strict=True):
+        scale, unit = (1.0, "") if name == names[-1] else (100.0, " points")
+        mean, low, high = (scale * part for part in gap)
+        said = f"{second if mean > 0 else first} is ahead" if _clear(gap) else "no clear difference"
+        lines.append(f"{name}: {said} ({second} minus {first}: {mean:+.1f}{unit} [{low:+.1f}, {high:+.1f}]).")
     lines.append("Intervals are 95 %, over configurations; this is one seed of each method.")
     return lines
 
 
-def _moved(gap: tuple[float, float, float]) -> str:
+def _coverage(results: Mapping[str, Mapping[str, Any]], base: str, names: tuple[str, ...]) -> str:
+    """Who kept what the base policy solved. Counts, not a claim: a rare success may come or go by chance."""
+    solved = {name: np.array(results[name]["configurations"]["successes"]) > 0 for name in (base, *names)}
+    before = int(solved[base].sum())
+    kept = [
+        f"{name} kept {int((solved[name] & solved[base]).sum())} and added {int((solved[name] & ~solved[base]).sum())}"
+        for name in names
+    ]
+    return f"Coverage: of the {before} configurations that {base} solved at least once, {'; '.join(kept)}."
+
+
+def _clear(gap: Gap) -> bool:
+    _, low, high = gap
+    return low > 0 or high < 0
+
+
+def _moved(name: str, base: str, gap: Gap) -> str:
     mean, low, high = gap
-    if low <= 0 <= high:
-        return f"changed little ({mean:+.1f} [{low:+.1f}, {high:+.1f}]) in the number of"
+    if not _clear(gap):
+        return f"no clear change from {base} to {name} ({mean:+.1f} [{low:+.1f}, {high:+.1f}])"
     near, far = sorted((abs(low), abs(high)))
-    return f"{'lost' if mean < 0 else 'gained'} {abs(mean):.1f} [{near:.1f}, {far:.1f}]"
+    return f"{name} {'lost' if mean < 0 else 'gained'} {abs(mean):.1f} [{near:.1f}, {far:.1f}] beside {base}"

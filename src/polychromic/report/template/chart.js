@@ -110,6 +110,6 @@ function lineChart({ title, xLabel, yLabel, series, logX = false, unit = false }
     event.preventDefault();
     read(moves[event.key]);
   });
-  figure.append(picture, readout, make("figcaption", {}, downloads(title, picture, rows)));
+  figure.append(picture, readout, make("figcaption", {}, downloads(title, () => picture, rows)));
   return figure;
 }

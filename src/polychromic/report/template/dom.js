@@ -33,6 +33,11 @@ function select(label, options, chosen, change) {
   return make("label", {}, `${label} `, box);
 }
 
+const configurationName = (comparison, task) => {
+  const { seed } = comparison.configurations[task];
+  return seed === null ? String(task + 1) : `${task + 1} (level seed ${seed})`;
+};
+
 function save(name, type, text) {
   const link = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
   document.body.append(link);
@@ -67,12 +72,13 @@ function csvCell(value) {
 const csvText = (rows) => rows.map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
 const fileName = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
 
+// picture: a function that returns the figure as it is now, or null.
 function downloads(title, picture, rows) {
   const name = fileName(title);
   const buttons = [];
   if (picture) {
     buttons.push(make("button", { type: "button", "aria-label": `Download ${title} as SVG`,
-      onclick: () => save(`${name}.svg`, "image/svg+xml", svgText(picture)) }, "SVG"));
+      onclick: () => save(`${name}.svg`, "image/svg+xml", svgText(picture())) }, "SVG"));
   }
   buttons.push(make("button", { type: "button", "aria-label": `Download ${title} as CSV`,
     onclick: () => save(`${name}.csv`, "text/csv", csvText(rows)) }, "CSV"));

@@ -52,8 +52,9 @@ function learningCurve(comparison, axis, title, name, unit) {
         series.push({ label: `${method.label}, ${run.name}`, colour: colour(index), thin: true, points: run[name].map((value, at) => [run[axis][at], value]) });
       }
     }
-    const start = name === "success" && comparison.methods[0].figures && comparison.methods[0].label === "pretrained"
-      ? [[0, comparison.methods[0].figures.success.mean]] : [];
+    // The evaluation of the base policy has more attempts, which success and entropy do not depend on.
+    const start = ["success", "entropy"].includes(name) && comparison.methods[0].figures && comparison.methods[0].label === "pretrained"
+      ? [[0, comparison.methods[0].figures[name].mean]] : [];
     series.push({ label: method.label, colour: colour(index), points: [...start, ...meanOf(runs, name, axis)] });
   });
   const xLabel = axis === "steps" ? "environment steps" : "trajectories";
@@ -63,14 +64,15 @@ function learningCurve(comparison, axis, title, name, unit) {
 function learningCurves(comparison) {
   const box = make("div", { class: "figures" });
   let axis = "trajectories";
+  const attempts = [...new Set(comparison.methods.flatMap((method) => method.runs.map((run) => run.attempts)))].filter((count) => count);
   const show = () => box.replaceChildren(
     learningCurve(comparison, axis, "Success during training", "success", true),
     learningCurve(comparison, axis, "Coverage during training", "coverage", true),
     learningCurve(comparison, axis, "Policy entropy during training", "entropy", false),
-    learningCurve(comparison, axis, "Distinct room sets per configuration", "distinct_strategies", false));
+    learningCurve(comparison, axis, `Distinct ${comparison.strategies} per configuration`, "distinct_strategies", false));
   show();
   return make("section", {}, make("h2", {}, "Learning"),
-    make("p", { class: "note" }, "Evaluations at temperature 1 while training. Methods that fork spend fewer environment steps on the same number of trajectories, so look at both axes."),
+    make("p", { class: "note" }, `Evaluations at temperature 1 while training${attempts.length ? `, ${attempts.join(" or ")} attempts a configuration` : ""}. Methods that fork spend fewer environment steps on the same number of trajectories, so look at both axes.`),
     make("div", { class: "controls" }, select("Against", [["trajectories", "trajectories"], ["steps", "environment steps"]], axis, (value) => { axis = value; show(); })),
     box);
 }

@@ -9,7 +9,9 @@ function heatmap(comparison, open) {
   const left = Math.min(wide, 250);
   const cell = Math.max(9, Math.min(18, (900 - left) / count));
   const height = 22 * methods.length + 24;
-  const picture = draw("svg", { viewBox: `0 0 ${left + cell * count + 6} ${height}`, tabindex: "0", role: "img",
+  const width = left + cell * count + 6;
+  // At most as large as it is meant to be: three configurations are not blown up to the width of the page.
+  const picture = draw("svg", { viewBox: `0 0 ${width} ${height}`, style: `width:${Math.round(1.2 * width)}px`, tabindex: "0", role: "img",
     "aria-label": "Share of attempts solved, methods by configurations. Arrow keys read values, Enter opens the rollout viewer." });
   const mark = draw("rect", { width: cell, height: 22, fill: "none", stroke: "var(--accent)", "stroke-width": 2.5, visibility: "hidden" });
   const readout = make("div", { class: "readout", "aria-live": "polite" });
@@ -18,8 +20,8 @@ function heatmap(comparison, open) {
     mark.setAttribute("x", left + column * cell);
     mark.setAttribute("y", row * 22);
     mark.setAttribute("visibility", "visible");
-    const { seed, mission } = comparison.configurations[column];
-    readout.textContent = `${methods[row].label} solves ${round(100 * methods[row].figures.solved[column], 1)} % of its attempts at configuration ${column + 1} (level seed ${seed}): ${mission}`;
+    const { mission } = comparison.configurations[column];
+    readout.textContent = `${methods[row].label} solves ${round(100 * methods[row].figures.solved[column], 1)} % of its attempts at configuration ${configurationName(comparison, column)}: ${mission}`;
   };
   methods.forEach((method, at) => {
     const index = comparison.methods.indexOf(method);
@@ -50,6 +52,6 @@ function heatmap(comparison, open) {
   const rows = [["configuration", "level seed", "mission", ...methods.map((method) => method.label)],
     ...comparison.configurations.map(({ seed, mission }, task) => [task + 1, seed, mission, ...methods.map((method) => method.figures.solved[task])])];
   section.append(make("p", { class: "note" }, "A column is a configuration; the stronger the colour, the more attempts solve it; an empty cell was never solved."),
-    make("figure", {}, make("div", { class: "scroll" }, picture), readout, make("figcaption", {}, downloads(title, picture, rows))));
+    make("figure", {}, make("div", { class: "scroll" }, picture), readout, make("figcaption", {}, downloads(title, () => picture, rows))));
   return section;
 }

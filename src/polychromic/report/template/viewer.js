@@ -16,7 +16,7 @@ function viewer(comparison) {
   const player = make("button", { type: "button", onclick: () => (state.timer ? stop() : start()) });
   const mission = make("span", { class: "mission" });
   const tasks = make("span");
-  const panels = make("div", { class: "panels" });
+  const panels = make("div", { class: "panels", tabindex: "0", role: "group", "aria-label": "Rollouts: space plays, the arrow keys step" });
 
   function panelOf(panel, side) {
     const recording = recordingOf(panel);
@@ -33,9 +33,9 @@ function viewer(comparison) {
     return make("div", { class: "panel" },
       select(side, able.map((index) => [index, comparison.methods[index].label]), panel.method, (value) => { panel.method = Number(value); panel.chosen = 0; go(0); }),
       picture,
-      make("p", { class: "note" }, `${recording.distinct} distinct room set${recording.distinct === 1 ? "" : "s"}${more > 0 ? `, ${recording.strategies.length} shown` : ""}; dashed paths did not solve it.`),
+      make("p", { class: "note" }, `${recording.distinct} distinct ${comparison.strategies}${more > 0 ? `, ${recording.strategies.length} shown` : ""}; dashed paths did not solve it.`),
       make("ul", { class: "strategies" }, ...strategies),
-      make("figcaption", {}, downloads(`rollouts ${label} configuration ${state.task + 1}`, picture, rows)));
+      make("figcaption", {}, downloads(`rollouts ${label} configuration ${state.task + 1}`, () => drawLevel(comparison, recording, panel.chosen, state.moment), rows)));
   }
 
   // Only what changed is replaced, so that the focus stays where the user put it.
@@ -52,7 +52,7 @@ function viewer(comparison) {
     const held = document.activeElement && panels.contains(document.activeElement)
       ? [...panels.querySelectorAll("button, select")].indexOf(document.activeElement) : -1;
     panels.replaceChildren(...state.panels.map((panel, side) => panelOf(panel, side ? "Right" : "Left")));
-    tasks.replaceChildren(select("Configuration", comparison.configurations.map(({ seed }, task) => [task, `${task + 1} (level seed ${seed})`]), state.task, choose));
+    tasks.replaceChildren(select("Configuration", comparison.configurations.map((_, task) => [task, configurationName(comparison, task)]), state.task, choose));
     if (held >= 0) panels.querySelectorAll("button, select")[held]?.focus();
   }
 
@@ -77,7 +77,7 @@ function viewer(comparison) {
   }
 
   section.append(
-    make("p", { class: "note" }, "Each colour is a strategy: a set of rooms visited. Pick a strategy to step through it; space plays, the arrow keys step."),
+    make("p", { class: "note" }, "Each colour is a strategy: a set of rooms visited. Pick a strategy to step through it. With the focus on the grids space plays; there and on the buttons the arrow keys step."),
     make("div", { class: "viewer-controls" }, tasks, mission),
     make("div", { class: "viewer-controls" },
       make("button", { type: "button", "aria-label": "Previous step", onclick: () => go(state.moment - 1, true) }, "◀"), player,
