@@ -106,7 +106,9 @@ def iterate(
     tasks = configurations_of(iteration, config, world.num_tasks)
     if hasattr(world, "reseed"):  # a world with noise of its own
         world.reseed(int(rng.integers(2**31)))
-    evaluator = Evaluator(saved.policy, learner.params, getattr(world, "mission_tokens", None))
+    # On a grid few of the things that an iteration's rollouts see are distinct.
+    grid = hasattr(world, "codes")
+    evaluator = Evaluator(saved.policy, learner.params, getattr(world, "mission_tokens", None), remember=grid)
     rollouts = collect(
         evaluator,
         world,

@@ -140,7 +140,8 @@ def _compiled(
 
         return jax.lax.fori_loop(0, count, one, (learner, jnp.zeros(len(STATISTICS))))
 
-    return jax.jit(run)
+    # At level 3 the loops of convolutions and pooling are unrolled so far that the whole update is a fifth slower.
+    return jax.jit(run, compiler_options={"xla_backend_optimization_level": 2})
 
 
 def _rates(config: Config) -> tuple[float, float, float]:
@@ -151,7 +152,8 @@ def _optimiser(actor_rate: float, critic_rate: float, max_grad_norm: float) -> o
     """Adam with its own rate and its own clipping for actor and critic, which share no parameter."""
 
     def adam(rate: float) -> optax.GradientTransformation:
-        return optax.chain(optax.clip_by_global_norm(max_grad_norm), optax.adam(rate))
+        # On one flat vector: a third of the time to compile, and faster than parameter by parameter.
+        return optax.flatten(optax.chain(optax.clip_by_global_norm(max_grad_norm), optax.adam(rate)))
 
     labels = {"actor": "actor", "critic": "critic"}
     return optax.multi_transform({"actor": adam(actor_rate), "critic": adam(critic_rate)}, labels)

@@ -12,7 +12,7 @@ import polychromic
 from polychromic.envs.grid.codes import CODE_TRIPLES
 from polychromic.envs.grid.missions import WORDS
 from polychromic.errors import UserError
-from polychromic.policies.inference import Evaluator, distinct_rows, observe, sample_actions
+from polychromic.policies.inference import Evaluator, observe, row_hashes, sample_actions
 from polychromic.policies.networks import cnn_policy, mlp_policy
 from polychromic.policies.protocol import Policy
 
@@ -25,7 +25,7 @@ def world():
 
 
 @pytest.mark.parametrize("network", ["mlp", "cnn with memory"])
-def test_padding_and_distinct_rows_change_nothing(world, network):
+def test_padding_and_remembering_change_nothing(world, network):
     if network == "mlp":
         policy = mlp_policy(cells=49, code_triples=CODE_TRIPLES.tolist(), hidden=(8,))
     else:
@@ -39,31 +39,38 @@ def test_padding_and_distinct_rows_change_nothing(world, network):
     memory = rng.normal(size=(20, policy.memory_size)).astype(np.float32) if policy.memory_size else None
     extra = () if memory is None else (memory,)
     expected = jax.jit(policy.apply)(params, {**obs, "missions": world.mission_tokens}, *extra)
-    for distinct in (True, False):
-        evaluate = Evaluator(policy, params, world.mission_tokens, distinct=distinct, sizes=(8,))
-        found = evaluate(obs, memory)
-        np.testing.assert_allclose(found.logits, expected[0], atol=1e-5)
-        np.testing.assert_allclose(found.value, expected[1], atol=1e-5)
-        if memory is not None:
-            np.testing.assert_allclose(found.memory, expected[2], atol=1e-5)
+    for remember in (True, False):
+        evaluate = Evaluator(policy, params, world.mission_tokens, remember=remember, sizes=(8,))
+        for _ in range(2):
+            found = evaluate(obs, memory)
+            np.testing.assert_allclose(found.logits, expected[0], atol=1e-5)
+            np.testing.assert_allclose(found.value, expected[1], atol=1e-5)
+            if memory is not None:
+                np.testing.assert_allclose(found.memory, expected[2], atol=1e-5)
     first = evaluate({name: rows[:1] for name, rows in obs.items()})
     assert first.logits.shape == (1, 7)
 
 
-def test_only_distinct_rows_reach_the_network(world):
-    sizes = []
+def test_only_rows_that_are_new_reach_the_network(world):
+    reached = []
 
     def apply(params, obs):
-        sizes.append(obs["codes"].shape[0])
+        jax.debug.callback(lambda codes: reached.append(len(np.unique(codes, axis=0))), obs["codes"])
         return params["actor"]["w"] * obs["codes"][:, :7].astype(np.float32), obs["direction"].astype(np.float32)
 
     policy = Policy("own", lambda _: {"actor": {"w": np.float32(2)}, "critic": {}}, apply)
-    evaluate = Evaluator(policy, policy.init(None), distinct=True, sizes=(4, 64))
-    obs = observe(world, world.start(np.arange(60) % 3))
-    outputs = evaluate(obs)
-    assert sizes == [4]
-    np.testing.assert_array_equal(outputs.logits, 2.0 * obs["codes"][:, :7])
-    np.testing.assert_array_equal(outputs.value, obs["direction"])
+    evaluate = Evaluator(policy, policy.init(None), remember=True, sizes=(4, 64))
+    state = world.start(np.arange(60) % 3)
+    for _ in range(3):
+        obs = observe(world, state)
+        for _ in range(2):
+            outputs = evaluate(obs)
+            np.testing.assert_array_equal(outputs.logits, 2.0 * obs["codes"][:, :7])
+            np.testing.assert_array_equal(outputs.value, obs["direction"])
+        world.step(state, np.zeros(60, int))
+    jax.effects_barrier()
+    assert len(reached) == 3  # once a step, for the three starts; the same observation again is looked up
+    assert max(reached) <= 4
 
 
 @settings(max_examples=50, deadline=None)
@@ -71,7 +78,7 @@ def test_only_distinct_rows_reach_the_network(world):
 def test_distinct_rows_are_those_of_numpy(rows):
     table = np.array(rows)
     arrays = {"codes": table[:, :2].astype(np.uint8), "direction": table[:, 2].astype(np.int32)}
-    first, which = distinct_rows(arrays)
+    _, first, which = np.unique(row_hashes(arrays), return_index=True, return_inverse=True)
     assert len(first) == len(np.unique(table, axis=0))
     np.testing.assert_array_equal(table[first][which], table)
 
@@ -81,7 +88,7 @@ def test_one_changed_cell_changes_the_hash(world):
     for cell in range(49):
         others = [code for code in range(51) if code != codes[0, cell]]
         codes[1 + cell * 50 : 1 + (cell + 1) * 50, cell] = others
-    assert len(distinct_rows({"codes": codes})[0]) == len(codes)
+    assert len(np.unique(row_hashes({"codes": codes}))) == len(codes)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])

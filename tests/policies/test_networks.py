@@ -37,6 +37,54 @@ def test_2x2_convolution_is_the_general_convolution():
     np.testing.assert_allclose(layers.conv2x2(weights, x), expected, atol=1e-5)
 
 
+def gradient(function, *arguments):
+    """Of the sum of squares of the outputs, by the first argument."""
+    return jax.grad(lambda first: (function(first, *arguments[1:]) ** 2).sum())(arguments[0])
+
+
+def test_a_convolution_of_codes_by_lookup_is_that_of_their_features():
+    rng = np.random.default_rng(0)
+    features, kernel = rng.normal(size=(9, 3)).astype(np.float32), rng.normal(size=(12, 5)).astype(np.float32)
+    codes = rng.integers(0, 9, (4, 6, 5))
+
+    def by_lookup(kernel):
+        return layers.lookup_conv2x2(jnp.asarray(features), kernel, codes)
+
+    def by_patches(kernel):
+        return layers.conv2x2({"kernel": kernel, "bias": np.zeros(5, np.float32)}, jnp.asarray(features)[codes])
+
+    np.testing.assert_allclose(by_lookup(kernel), by_patches(kernel), atol=1e-5)
+    np.testing.assert_allclose(gradient(by_lookup, kernel), gradient(by_patches, kernel), rtol=1e-4, atol=1e-4)
+
+
+def test_the_gradient_of_a_gru_over_sentences_is_the_automatic_one():
+    weights = layers.draw(jax.random.key(0), {"gru": layers.gru_shape(3, 4), "words": layers.Normal((9, 3), 1.0)})
+    tokens = np.array([[3, 1, 4, 0, 0, 0], [1, 5, 8, 2, 6, 0], [0, 0, 0, 0, 0, 0]])
+
+    def plain(weights):
+        state = jnp.zeros((3, 4))
+        for column in tokens.T:
+            inputs = layers.gru_inputs(weights["gru"], weights["words"][column])
+            state = jnp.where((column != 0)[:, None], layers.gru_step(weights["gru"], inputs, state), state)
+        return state
+
+    def ours(weights):
+        return layers.gru_sentence(weights["gru"], weights["words"], tokens)
+
+    np.testing.assert_allclose(ours(weights), plain(weights), atol=1e-6)
+    jax.tree.map(
+        lambda got, wanted: np.testing.assert_allclose(got, wanted, atol=1e-5),
+        gradient(ours, weights),
+        gradient(plain, weights),
+    )
+
+
+def test_tied_maxima_share_the_gradient_and_dropped_edges_get_none():
+    x = np.array([[1, 1, 7], [1, 0, 8], [9, 9, 9]], np.float32)[None, :, :, None]
+    got = jax.grad(lambda x: 6 * layers.max_pool2(x).sum())(x)[0, :, :, 0]
+    np.testing.assert_allclose(got, [[2, 2, 0], [2, 0, 0], [0, 0, 0]])
+
+
 def test_max_pool_takes_the_maxima_of_blocks_and_drops_an_odd_edge():
     x = np.arange(2 * 5 * 4 * 3, dtype=np.float32).reshape(2, 5, 4, 3)
     expected = np.array(

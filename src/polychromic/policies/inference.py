@@ -45,8 +45,9 @@ class Evaluator:
     """A policy with fixed parameters, called many times.
 
     missions: int32 [M, length], the world's `mission_tokens`; encoded once, here.
-    distinct: evaluate only distinct rows of a batch (of a memoryless policy). With small networks it pays only where
-        most rows of a batch see the same, as just after a fork; benchmarks/policies.py measures it.
+    remember: keep what was computed for every distinct row and look it up when it comes again (of a memoryless
+        policy). Rollouts that share a start see the same things again and again: of the rows of an iteration on a
+        grid a tenth are distinct; benchmarks/policies.py measures what it saves.
     """
 
     def __init__(
@@ -55,13 +56,13 @@ class Evaluator:
         params: Params,
         missions: NDArray[Any] | None = None,
         *,
-        distinct: bool = False,
+        remember: bool = False,
         sizes: Sequence[int] = SIZES,
     ) -> None:
         self.policy = policy
         self.params = jax.device_put(params)
         self.sizes = tuple(sizes)
-        self.distinct = distinct and not policy.memory_size
+        self.known = _Known() if remember and not policy.memory_size else None
         self.tables: dict[str, Any] = {}
         if missions is not None and policy.encode is not None:
             self.tables["mission_vectors"] = _encoder(policy)(self.params, missions)
@@ -77,13 +78,14 @@ class Evaluator:
             if memory is None:
                 memory = np.zeros((batch, self.policy.memory_size), np.float32)
             return self._run(rows, tables, batch, memory)
-        if not self.distinct or batch <= self.sizes[0]:
+        if self.known is None:
             return self._run(rows, tables, batch, None)
-        first, which = distinct_rows(rows)
-        if len(first) == batch:
-            return self._run(rows, tables, batch, None)
-        found = self._run({name: value.take(first, axis=0) for name, value in rows.items()}, tables, len(first), None)
-        return Outputs(found.logits.take(which, axis=0), found.value.take(which), None)
+        keys = row_hashes(rows)
+        new = self.known.first_unknown(keys)
+        if len(new):
+            found = self._run({name: value.take(new, axis=0) for name, value in rows.items()}, tables, len(new), None)
+            self.known = self.known.with_rows(keys[new], found)
+        return self.known.look_up(keys)
 
     def _run(self, rows: dict[str, Any], tables: dict[str, Any], batch: int, memory: Any) -> Outputs:
         largest = self.sizes[-1]
@@ -113,6 +115,35 @@ class Evaluator:
         return Outputs(np.asarray(logits)[:batch], np.asarray(value)[:batch], np.asarray(after)[:batch])
 
 
+class _Known(NamedTuple):
+    """What a policy said of the rows it has seen, sorted by the 64-bit hash of the row."""
+
+    keys: NDArray[np.uint64] = np.empty(0, np.uint64)
+    logits: NDArray[np.float32] = np.empty((0, 0), np.float32)
+    value: NDArray[np.float32] = np.empty(0, np.float32)
+
+    def first_unknown(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The first place of every distinct key that is not known."""
+        if len(self.keys):
+            places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+            unknown = np.flatnonzero(self.keys[places] != keys)
+        else:
+            unknown = np.arange(len(keys))
+        return unknown[np.unique(keys[unknown], return_index=True)[1]] if len(unknown) else unknown
+
+    def with_rows(self, keys: NDArray[np.uint64], found: Outputs) -> _Known:
+        """These rows too."""
+        all_keys = np.concatenate([self.keys, keys])
+        order = np.argsort(all_keys, kind="stable")
+        logits = np.concatenate([self.logits, found.logits]) if len(self.keys) else found.logits
+        return _Known(all_keys[order], logits[order], np.concatenate([self.value, found.value])[order])
+
+    def look_up(self, keys: NDArray[np.uint64]) -> Outputs:
+        """Of rows that are all known."""
+        places = np.searchsorted(self.keys, keys)
+        return Outputs(self.logits[places], self.value[places], None)
+
+
 def sample_actions(
     logits: NDArray[Any], rng: np.random.Generator, temperature: float = 1.0
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -136,19 +167,11 @@ def sample_actions(
     return actions, (chosen - np.log(total)).astype(np.float32)
 
 
-def distinct_rows(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which rows of several arrays together are distinct.
-
-    Returns `first` (a row of each distinct kind) and `which` (for every row, the entry of `first` that equals it), by
-    a 64-bit hash of the bytes of each row; the chance that two of a thousand different rows collide is below 10⁻¹³.
-    """
-    keys = row_hashes(rows)
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    return first, which
-
-
 def row_hashes(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
-    """A 64-bit hash of each row of several arrays together, uint64 [B]."""
+    """A 64-bit hash of the bytes of each row of several arrays together, uint64 [B].
+
+    The chance that two of a thousand different rows collide is below 10⁻¹³.
+    """
     batch = len(next(iter(rows.values())))
     parts = [np.ascontiguousarray(rows[name]).view(np.uint8).reshape(batch, -1) for name in sorted(rows)]
     width = sum(part.shape[1] for part in parts)

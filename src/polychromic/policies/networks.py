@@ -153,21 +153,27 @@ def cnn_policy(
     def encode_one(weights: Weights, tokens: Array) -> Array:
         return layers.gru_sentence(weights["mission"], weights["words"], tokens)
 
-    def join(weights: Weights, obs: Mapping[str, Any], vectors: Array) -> Array:
-        mission = vectors[obs["mission"]]
-        codes = obs["codes"]
-        x = jnp.asarray(table)[codes].reshape(codes.shape[0], width, height, -1)
-        for index, layer in enumerate(weights["conv"]):
+    def first_convolution(params: Weights, codes: Array) -> tuple[Array, Array]:
+        """Of actor and critic, which look at the same cells, in one go."""
+        pair = [params[group]["conv"][0] for group in ("actor", "critic")]
+        kernel = jnp.concatenate([layer["kernel"] for layer in pair], axis=1)
+        x = layers.lookup_conv2x2(jnp.asarray(table), kernel, codes.reshape(-1, width, height))
+        # The maximum of relu(x + b) is relu(the maximum of x + b), with a quarter of the work.
+        x = layers.max_pool2(x) if 0 in pools else x
+        actor, critic = jnp.split(jax.nn.relu(x + jnp.concatenate([layer["bias"] for layer in pair])), 2, axis=-1)
+        return actor, critic
+
+    def join(weights: Weights, obs: Mapping[str, Any], x: Array, vectors: Array) -> Array:
+        """The rest of the convolutions, and beside them the direction and the mission."""
+        mission = layers.pick_rows(vectors, obs["mission"])
+        for index, layer in enumerate(weights["conv"][1:], start=1):
             x = layers.conv2x2(layer, x)
-            if fusion == "film" and index:
+            if fusion == "film":
                 scale, shift = jnp.split(layers.dense(weights["film"][index - 1], mission), 2, axis=-1)
                 x = x * (1 + scale[:, None, None]) + shift[:, None, None]
-            x = jax.nn.relu(x)
-            if index in pools:
-                x = layers.max_pool2(x)
-        return jnp.concatenate(
-            [x.reshape(codes.shape[0], -1), weights["direction"][obs["direction"]], mission], axis=-1
-        )
+            x = jax.nn.relu(layers.max_pool2(x) if index in pools else x)
+        direction = layers.pick_rows(weights["direction"], obs["direction"])
+        return jnp.concatenate([x.reshape(x.shape[0], -1), direction, mission], axis=-1)
 
     def run(weights: Weights, x: Array) -> Array:
         return layers.dense(weights["head"], jnp.tanh(layers.dense(weights["hidden"], x)))
@@ -177,8 +183,8 @@ def cnn_policy(
 
     def joined_pair(params: Weights, obs: Mapping[str, Any]) -> tuple[Array, Array]:
         vectors = obs["mission_vectors"] if "mission_vectors" in obs else encode(params, obs["missions"])
-        actor, critic = jnp.split(vectors, 2, axis=-1)
-        return join(params["actor"], obs, actor), join(params["critic"], obs, critic)
+        actor, critic = zip(first_convolution(params, obs["codes"]), jnp.split(vectors, 2, axis=-1), strict=True)
+        return join(params["actor"], obs, *actor), join(params["critic"], obs, *critic)
 
     def apply(params: Weights, obs: Mapping[str, Any]) -> tuple[Array, Array]:
         actor, critic = joined_pair(params, obs)
