@@ -56,12 +56,14 @@ _LAZY: dict[str, str] = {
     "exact_scores": "polychromic.exact",
     "finetune": "polychromic.train",
     "make_config": "polychromic.config",
-    "make": "polychromic.envs.grid.world",
+    "make": "polychromic.envs.make",
     "Policy": "polychromic.policies.protocol",
     "Evaluator": "polychromic.policies.inference",
     "available_policies": "polychromic.policies.files",
     "load_policy": "polychromic.policies.files",
     "save_policy": "polychromic.policies.files",
+    "token_world": "polychromic.envs.tokens.world",
+    "transformer_policy": "polychromic.policies.transformer",
     "load_demonstrations": "polychromic.pretrain.demonstrations",
 }
 

@@ -128,6 +128,7 @@ def collect(
         labels=labels,
         groups=np.concatenate(groups),
         num_seeds=len(seed_tasks),
+        horizon=int(world.horizon),
     )
 
 
@@ -177,9 +178,9 @@ def roll(
     """Play every row of `state` to its end under the policy, all live rows in one call a step."""
     num = len(state)
     live = np.arange(num)
-    memory_size = evaluator.policy.memory_size
-    if memory_size and memory is None:
-        memory = np.zeros((num, memory_size), np.float32)
+    if memory is None:
+        memory = evaluator.first_memory(observe(world, state))
+    memory_is_seen = evaluator.policy.begin is None  # a cache is no observation
     columns: dict[str, list[NDArray[Any]]] = {}
     by_time: dict[str, Any] = {"states": [], "live": [], "memories": []}
     first_places = np.asarray(world.places(state))
@@ -195,7 +196,7 @@ def roll(
                 by_time["memories"].append(memory)
         result = world.step(state, actions)
         row = {f"obs:{name}": value for name, value in obs.items()}
-        if memory is not None:
+        if memory is not None and memory_is_seen:
             row["obs:memory"] = memory
         row |= {
             "trajectory": live,

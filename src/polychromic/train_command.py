@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from polychromic.config import Config, make_config
-from polychromic.envs.grid.world import make
+from polychromic.envs.make import world_for
 from polychromic.errors import UserError
 from polychromic.policies.files import SavedPolicy, check_fits, load_policy
 from polychromic.train import Result, finetune
@@ -29,17 +29,17 @@ class Arguments:
     """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")] = "fourrooms"
-    """fourrooms, goto, pickup, synthseq, bosslevel, or a Gymnasium id of a grid level."""
+    """fourrooms, goto, pickup, synthseq, bosslevel, triangle, or a Gymnasium id of a grid level."""
     policy: str = ""
     """A shipped base policy by name, or a policy file. Not given: the shipped policy of the task."""
     out: Path | None = None
     """The run directory. Not given: runs/TASK-METHOD-SEED."""
     settings: Path | None = None
     """A TOML or JSON file of settings (names as below, with underscores); options on the command line win."""
-    horizon: int = 100
-    """H: most steps of an episode."""
+    horizon: int = 0
+    """H: most steps of an episode. 0: 100 on grid levels, 9 tokens for triangle."""
     time_penalty: float = 0.5
-    """A success after t steps pays 1 − time_penalty · t/H."""
+    """A success after t steps pays 1 − time_penalty · t/H (grid levels only)."""
     config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
 
@@ -54,12 +54,12 @@ def finetune_command(args: Sequence[str]) -> int:
     seeds = saved.info.configurations
     if not seeds:
         raise UserError(f"policy: {saved.info.source} names no configurations to fine-tune on")
-    world = make(
+    world = world_for(
         given.task,
-        seeds=seeds,
+        seeds,
+        observation=saved.info.observation,
         horizon=given.horizon,
         time_penalty=given.time_penalty,
-        observation=saved.info.observation or "partial",  # type: ignore[arg-type]
     )
     check_fits(saved, world)
     out = given.out or Path("runs") / f"{given.task}-{given.config.method}-{given.config.seed}"

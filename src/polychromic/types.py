@@ -31,6 +31,7 @@ class Rollouts:
     labels: NDArray[np.uint64]  # which set of places it visited, [K]: equal labels, equal sets
     groups: NDArray[np.int64]  # trajectories that share their first state, [G, N]
     num_seeds: int  # trajectories 0 … num_seeds − 1 start at the initial state
+    horizon: int = 0  # the most steps that a trajectory can have
 
     @property
     def num_steps(self) -> int:

@@ -63,8 +63,10 @@ def update(
         **{f"obs:{name}": value for name, value in rollouts.obs.items()},
     }
     batch = {name: pad_rows(value, size) for name, value in rows.items()}
-    minibatches = _minibatches(rollouts.num_steps, size, config, rng)
-    count = -(-rollouts.num_steps // config.minibatch_size) * config.epochs
+    if policy.sequences is None:
+        minibatches, count = _minibatches(rollouts.num_steps, size, config.minibatch_size, config.epochs, rng)
+    else:
+        minibatches, count = _minibatches_of_trajectories(rollouts, config, rng)
     run = _compiled(
         policy,
         _rates(config),
@@ -101,7 +103,8 @@ def _compiled(
         obs = {name.removeprefix("obs:"): value for name, value in rows.items() if name.startswith("obs:")}
         memory = obs.pop("memory", None)
         extra = () if memory is None else (memory,)
-        logits, value = policy.apply(params, {**obs, **tables}, *extra)[:2]
+        forward = policy.sequences or policy.apply
+        logits, value = forward(params, {**obs, **tables}, *extra)[:2]
         log_probs = jax.nn.log_softmax(logits / temperature)
         old = jax.nn.log_softmax(rows["logits"] / temperature)
         mean = functools.partial(jnp.average, weights=weight)
@@ -109,7 +112,7 @@ def _compiled(
         if standardise:
             centred = advantage - mean(advantage)
             advantage = centred / (jnp.sqrt(mean(centred**2)) + 1e-8)
-        chosen = jnp.take_along_axis(log_probs, rows["actions"][:, None], axis=1)[:, 0]
+        chosen = jnp.take_along_axis(log_probs, rows["actions"][..., None], axis=-1)[..., 0]
         ratio = jnp.exp(chosen - rows["log_probs"])
         if clip > 0:
             clipped = jnp.clip(ratio, 1 - clip, 1 + clip)
@@ -131,7 +134,9 @@ def _compiled(
             chosen = minibatches[index]
             # A last minibatch that is not full is filled up with −1, which weighs nothing.
             weight = (chosen >= 0).astype(jnp.float32)
-            rows = {name: value[jnp.maximum(chosen, 0)] for name, value in batch.items()}
+            # Of whole trajectories, what lies behind the end shows the first step again.
+            shown = jnp.where(chosen >= 0, chosen, chosen[:, :1]) if chosen.ndim == 2 else chosen
+            rows = {name: value[jnp.maximum(shown, 0)] for name, value in batch.items()}
             grads, figures = jax.grad(loss, has_aux=True)(learner.params, rows, tables, weight, coefficients)
             norms = (optax.tree.norm(grads["actor"]), optax.tree.norm(grads["critic"]))
             changes, optimisers = optimiser.update(grads, learner.optimisers, learner.params)
@@ -159,16 +164,36 @@ def _optimiser(actor_rate: float, critic_rate: float, max_grad_norm: float) -> o
     return optax.multi_transform({"actor": adam(actor_rate), "critic": adam(critic_rate)}, labels)
 
 
-def _minibatches(num_steps: int, size: int, config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Step indices of every gradient step, [K · size / minibatch, minibatch]; unused entries are −1."""
-    per_epoch = -(-num_steps // config.minibatch_size)
-    room = -(-size // config.minibatch_size) * config.epochs
-    table = np.full((room, config.minibatch_size), -1, np.int32)
-    for epoch in range(config.epochs):
-        shuffled = np.full(per_epoch * config.minibatch_size, -1, np.int32)
-        shuffled[:num_steps] = rng.permutation(num_steps)
+def _minibatches(
+    count: int, size: int, per_batch: int, epochs: int, rng: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """Which of `count` things each gradient step takes, [K · size / per_batch, per_batch], and the number of steps.
+
+    size: what the table has room for, `count` or more; unused entries are −1.
+    """
+    per_epoch = -(-count // per_batch)
+    table = np.full((-(-size // per_batch) * epochs, per_batch), -1, np.int32)
+    for epoch in range(epochs):
+        shuffled = np.full(per_epoch * per_batch, -1, np.int32)
+        shuffled[:count] = rng.permutation(count)
         table[epoch * per_epoch : (epoch + 1) * per_epoch] = shuffled.reshape(per_epoch, -1)
-    return table
+    return table, per_epoch * epochs
+
+
+def _minibatches_of_trajectories(
+    rollouts: Rollouts, config: Config, rng: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """The same with whole trajectories, for policies that see a sequence at once: steps [gradient steps, m, horizon].
+
+    A minibatch has as many trajectories as fit into `minibatch_size` steps if all are as long as can be.
+    """
+    per_batch = max(1, config.minibatch_size // rollouts.horizon)
+    table, count = _minibatches(
+        rollouts.num_trajectories, _padded(rollouts.num_trajectories), per_batch, config.epochs, rng
+    )
+    step = np.arange(rollouts.horizon)
+    steps = np.where(step < np.diff(rollouts.offsets)[:, None], rollouts.offsets[:-1, None] + step, -1)
+    return np.where(table[..., None] >= 0, steps[table], -1).astype(np.int32), count
 
 
 def _padded(num_steps: int) -> int:

@@ -56,8 +56,7 @@ def play(
     actions_taken = np.full((num, horizon), NO_ACTION, np.uint16)
     places = np.zeros((num, horizon + 1), np.int64)
     places[:, 0] = world.places(state)
-    memory_size = evaluator.policy.memory_size
-    memory = np.zeros((num, memory_size), np.float32) if memory_size else None
+    memory = evaluator.first_memory(observe(world, state))
     for step in range(horizon):
         outputs = evaluator(observe(world, state), memory)
         actions, _ = sample_actions(outputs.logits, rng, temperature)

@@ -15,6 +15,7 @@ from polychromic.errors import UserError
 from polychromic.evaluate.policy import SWEEP, evaluate_policy
 from polychromic.evaluate.scores import one_line
 from polychromic.evaluate.targets import EVALUATION, Target, find_target, pretrained_of, short_name, world_of
+from polychromic.evaluate.triangle import in_words
 from polychromic.runs import write_text
 
 
@@ -22,7 +23,7 @@ def evaluate(
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN_OR_POLICY")],
     /,
     *,
-    attempts: int = 160,
+    attempts: int = 0,
     temperature: float = 1.0,
     sweep: Literal["base", "always", "never"] = "base",
     temperatures: tuple[float, ...] = SWEEP,
@@ -38,7 +39,8 @@ def evaluate(
 
     Args:
         target: a run directory, a policy file, or a shipped base policy by name.
-        attempts: attempts at each configuration; pass@k is estimated for k = 1 up to this.
+        attempts: attempts at each configuration; pass@k is estimated for k = 1 up to this (0: 160, or 1,000 for
+            triangle).
         temperature: sampling temperature.
         sweep: whether to find the temperature with the highest success too and evaluate there; `base`: for policies
             that are not the end of a run, whose best temperature is the control of every comparison.
@@ -46,7 +48,7 @@ def evaluate(
         perturbed: also pass@1 from other starts, in the rooms that the pretrained policy visits.
         pretrained: the policy that the run began with, for --perturbed. Not given: the shipped one of the task.
         configurations: only the first so many (0: all).
-        horizon: H (0: that of the run, or 100).
+        horizon: H (0: that of the run, or of the task).
         seed: of everything random.
         recordings: keep an episode of every distinct strategy for the report's viewer.
         out: the file to write. Not given: evaluation.json in the run directory, or evaluations/NAME.json.
@@ -63,13 +65,15 @@ def evaluate(
         world,
         path,
         pretrained=base,
-        attempts=attempts,
+        attempts=attempts or (1000 if world.task == "triangle" else 160),
         temperature=temperature,
         sweep=temperatures if sweeping else (),
         seed=seed,
         record=recordings,
     )
     print(f"{found.name} on {short_name(world.task)}: {one_line(evaluation['result'])}")
+    if "triangle" in evaluation["result"]:
+        print(in_words(evaluation["result"]["triangle"]))
     if "exact" in evaluation["result"]:
         exact = evaluation["result"]["exact"]
         print(f"exactly: success {exact['success']:.4f}, from anywhere {exact['success_from_anywhere']:.4f}")

@@ -16,6 +16,7 @@ from polychromic.evaluate.attempts import play_tasks
 from polychromic.evaluate.perturbed import perturbed_starts, score_starts
 from polychromic.evaluate.recordings import legend, record
 from polychromic.evaluate.scores import PENALTIES, rounded, summarise
+from polychromic.evaluate.triangle import discoveries
 from polychromic.exact import FOUR_ROOMS, exact_scores
 from polychromic.policies.files import SavedPolicy
 from polychromic.policies.inference import Evaluator
@@ -115,6 +116,8 @@ def _at(
     if temperature > 0 and _exactly_solvable(world, evaluator):
         say("exact values by dynamic programming")
         found["exact"] = exact_figures(world, evaluator, temperature, chosen.attempts)
+    if getattr(world, "task", "") == "triangle":
+        found["triangle"] = discoveries(attempts, world.seeds)
     if chosen.record and hasattr(world, "grids"):
         found["recordings"] = record(world, attempts)
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from polychromic.envs.grid.tasks import TASKS
-from polychromic.envs.grid.world import make
+from polychromic.envs.make import world_for
 from polychromic.errors import UserError
 from polychromic.policies.files import SavedPolicy, available_policies, check_fits, load_policy
 from polychromic.policies.tensors import parameters_hash
@@ -63,9 +63,9 @@ def described_run(folder: Path) -> dict[str, Any]:
 
 
 def world_of(target: Target, *, configurations: int = 0, horizon: int = 0) -> Any:
-    """The grid world that a target is evaluated on: that of its run, or the configurations that its policy names.
+    """The world that a target is evaluated on: that of its run, or the configurations that its policy names.
 
-    configurations: only the first so many (0: all). horizon: H (0: that of the run, or 100).
+    configurations: only the first so many (0: all). horizon: H (0: that of the run, or of the task).
     """
     info = target.saved.info
     task = target.described.get("task") or info.task
@@ -74,11 +74,11 @@ def world_of(target: Target, *, configurations: int = 0, horizon: int = 0) -> An
         raise UserError(f"{target.name}: the policy names no {'configurations' if task else 'task'} to evaluate it on")
     if configurations < 0 or configurations > len(seeds):
         raise UserError(f"configurations is {configurations}; {target.name} has {len(seeds)}")
-    world = make(
+    world = world_for(
         task,
-        seeds=seeds[:configurations] if configurations else seeds,
-        horizon=horizon or target.described.get("horizon") or 100,
-        observation=info.observation or "partial",  # type: ignore[arg-type]
+        seeds[:configurations] if configurations else seeds,
+        observation=info.observation,
+        horizon=horizon or target.described.get("horizon") or 0,
     )
     check_fits(target.saved, world)
     return world

@@ -90,7 +90,7 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
 def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> None:
     """Refuse a world that the policy was not made for, naming the file and the field.
 
-    world: a grid world (`task`, `observation`, `num_actions`, `missions`, `mission_tokens`, `vocabulary`).
+    world: a grid world or a token world.
     other_task: accept another level with the same observation and words that the policy has seen.
     """
     source, info, architecture = saved.info.source, saved.info, saved.policy.architecture
@@ -98,8 +98,15 @@ def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> N
         raise UserError(f"{source}: task is {info.task}, the world runs {world.task}")
     if info.observation and info.observation != world.observation:
         raise UserError(f"{source}: observation is '{info.observation}', the world shows '{world.observation}'")
-    if architecture.get("num_actions", world.num_actions) != world.num_actions:
-        raise UserError(f"{source}: num_actions is {architecture['num_actions']}, the world has {world.num_actions}")
+    num_actions = architecture.get("num_actions", architecture.get("num_tokens", world.num_actions))
+    if num_actions != world.num_actions:
+        raise UserError(f"{source}: num_actions is {num_actions}, the world has {world.num_actions}")
+    (_check_tokens if hasattr(world, "context") else _check_cells)(saved, world)
+
+
+def _check_cells(saved: SavedPolicy, world: Any) -> None:
+    """Refuse a grid world that shows something else than the network was built for."""
+    source, architecture = saved.info.source, saved.policy.architecture
     width, height = world.image_shape[:2]
     cells = architecture.get("cells") or architecture.get("width", width) * architecture.get("height", height)
     if cells != width * height:
@@ -108,8 +115,18 @@ def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> N
     if triples is not None and not np.array_equal(triples, world.code_triples):
         raise UserError(f"{source}: code_triples differ from those of the world: its codes mean something else")
     if "num_words" in architecture:
-        _compare_vocabularies(source, info.vocabulary, architecture["num_words"], world.vocabulary)
-        check_words(source, info, world.missions, world.mission_tokens)
+        _compare_vocabularies(source, saved.info.vocabulary, architecture["num_words"], world.vocabulary)
+        check_words(source, saved.info, world.missions, world.mission_tokens)
+
+
+def _check_tokens(saved: SavedPolicy, world: Any) -> None:
+    """Refuse a token world with longer sequences or other words than the network was trained on."""
+    source, context = saved.info.source, saved.policy.architecture.get("context", world.context)
+    if context < world.context:
+        raise UserError(f"{source}: context is {context}, sequences of the world have up to {world.context} tokens")
+    for token, (own, theirs) in enumerate(zip(saved.info.vocabulary, world.vocabulary, strict=False)):
+        if own != theirs:
+            raise UserError(f"{source}: vocabulary: token {token} is '{own}', in the world it is '{theirs}'")
 
 
 def check_words(source: str, info: PolicyInfo, missions: Sequence[str], tokens: Any) -> None:

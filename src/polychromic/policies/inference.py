@@ -76,7 +76,7 @@ class Evaluator:
         batch = len(next(iter(rows.values())))
         if self.policy.memory_size:
             if memory is None:
-                memory = np.zeros((batch, self.policy.memory_size), np.float32)
+                memory = self.first_memory(rows)
             return self._run(rows, tables, batch, memory)
         if self.known is None:
             return self._run(rows, tables, batch, None)
@@ -86,6 +86,23 @@ class Evaluator:
             found = self._run({name: value.take(new, axis=0) for name, value in rows.items()}, tables, len(new), None)
             self.known = self.known.with_rows(keys[new], found)
         return self.known.look_up(keys)
+
+    def first_memory(self, obs: Mapping[str, Any]) -> NDArray[np.float32] | None:
+        """The memory to start from where `obs` is seen: zeros, or a cache of it; None for a memoryless policy."""
+        if not self.policy.memory_size:
+            return None
+        rows = {name: np.asarray(value) for name, value in obs.items() if name not in SHARED}
+        batch, largest = len(next(iter(rows.values()))), self.sizes[-1]
+        if self.policy.begin is None:
+            return np.zeros((batch, self.policy.memory_size), np.float32)
+        found = []
+        for first in range(0, batch, largest):
+            part = {name: value[first : first + largest] for name, value in rows.items()}
+            count = min(largest, batch - first)
+            size = next(size for size in self.sizes if count <= size)
+            padded = {name: pad_rows(value, size) for name, value in part.items()}
+            found.append(np.asarray(_beginner(self.policy)(self.params, padded))[:count])
+        return np.concatenate(found)
 
     def _run(self, rows: dict[str, Any], tables: dict[str, Any], batch: int, memory: Any) -> Outputs:
         largest = self.sizes[-1]
@@ -196,6 +213,11 @@ def pad_rows(rows: NDArray[Any], size: int) -> NDArray[Any]:
 @functools.lru_cache(maxsize=64)
 def _caller(policy: Policy) -> Any:
     return jax.jit(policy.apply)
+
+
+@functools.lru_cache(maxsize=64)
+def _beginner(policy: Policy) -> Any:
+    return jax.jit(policy.begin)  # type: ignore[arg-type]
 
 
 @functools.lru_cache(maxsize=64)

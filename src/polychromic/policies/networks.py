@@ -22,6 +22,7 @@ from polychromic.errors import UserError
 from polychromic.policies import layers
 from polychromic.policies.layers import Array, Weights
 from polychromic.policies.protocol import Policy
+from polychromic.policies.transformer import transformer_policy
 
 DIRECTIONS = 4
 CellFeatures = Literal["image", "one-hot"]
@@ -206,7 +207,7 @@ def cnn_policy(
 
 
 # What a file may name as its network; each builds a policy from the other entries of the architecture.
-NETWORKS: dict[str, Callable[..., Policy]] = {"mlp": mlp_policy, "cnn": cnn_policy}
+NETWORKS: dict[str, Callable[..., Policy]] = {"mlp": mlp_policy, "cnn": cnn_policy, "transformer": transformer_policy}
 
 
 def build_policy(architecture: Mapping[str, Any]) -> Policy:

@@ -30,6 +30,12 @@ class Policy:
 
     `encode(params, missions) -> vectors [M, E]`, where given, lets callers encode the missions once for many calls and
     pass `mission_vectors` [M, E] instead of `missions`.
+
+    `begin(params, obs) -> memory [B, memory_size]`, where given, makes the memory from an observation alone: it is a
+    cache (of keys and values, say) that saves work. It is not kept with the steps, and training does without it, by
+
+    `sequences(params, obs) -> (logits [K, T, A], value [K, T])`: all T steps of K trajectories at once, from their
+    observations [K, T, …]. Steps behind the end of a trajectory show what its first step shows.
     """
 
     name: str
@@ -38,3 +44,5 @@ class Policy:
     architecture: Mapping[str, Any] = field(default_factory=dict)  # JSON-able; what a file needs to rebuild the network
     encode: Callable[[Params, Any], Any] | None = None
     memory_size: int = 0
+    begin: Callable[[Params, Observation], Any] | None = None
+    sequences: Callable[[Params, Observation], tuple[Any, Any]] | None = None

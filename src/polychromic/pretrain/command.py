@@ -76,6 +76,7 @@ def pretrain(
     network: Annotated[dict[str, Any] | None, tyro.conf.arg(constructor=json.loads, metavar="JSON")] = None,
     epochs: int | None = None,
     patience: int | None = None,
+    steps: int | None = None,
     learning_rate: float | None = None,
     weight_decay: float | None = None,
     entropy: float | None = None,
@@ -90,7 +91,8 @@ def pretrain(
 
     Args:
         task: a preset (fourrooms, goto, pickup, synthseq, bosslevel, fourrooms-full, goto-full, goto-memory), the
-            Gymnasium id of a BabyAI level, or `all` for the five base policies.
+            Gymnasium id of a BabyAI level, `all` for the five base policies of the grid, or `triangle`, which has no
+            demonstrations but sequences of its own and takes out, network, steps, learning_rate and seed alone.
         out: folder for demonstrations, checkpoints, configurations and policies.
         demonstrations: a file of demonstrations; default OUT/demonstrations/LEVEL.npz, recorded if it is missing.
         episodes: how many demonstrations to record, or to take from the file.
@@ -98,6 +100,7 @@ def pretrain(
         network: architecture options that replace the preset's, as JSON, for example '{"memory_units": 64}'.
         epochs: passes over the training episodes, at most.
         patience: epochs without a better validation loss before stopping; 0 never stops early.
+        steps: gradient steps (triangle only).
         learning_rate: of Adam.
         weight_decay: decoupled weight decay.
         entropy: weight of the entropy regulariser.
@@ -109,6 +112,20 @@ def pretrain(
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     from polychromic.pretrain.presets import BASE, preset_for
 
+    others: dict[str, Any] = {
+        "demonstrations": demonstrations,
+        "episodes": episodes,
+        "observation": observation,
+        "epochs": epochs,
+        "patience": patience,
+        "weight_decay": weight_decay,
+        "entropy": entropy,
+    }
+    if task == "triangle":
+        _pretrain_triangle(out, network, others, steps=steps, learning_rate=learning_rate, seed=seed)
+        return 0
+    if steps is not None:
+        raise UserError(f"steps is {steps}; grid tasks count epochs, steps are for triangle")
     if rollouts < max(KS):
         raise UserError(f"rollouts: expected {max(KS)} or more, for pass@{max(KS)}, got {rollouts}")
     if episodes is not None and episodes < 1:
@@ -138,6 +155,17 @@ def pretrain(
         )
         make_base_policy(name, preset, out, demonstrations, rollouts, workers)
     return 0
+
+
+def _pretrain_triangle(out: Path, network: Any, others: dict[str, Any], **given: Any) -> None:
+    from polychromic.pretrain.sequences import SequenceCloning
+    from polychromic.pretrain.triangle import make_triangle_policy
+
+    strange = [name for name, value in others.items() if value is not None]
+    if strange:
+        raise UserError(f"{strange[0]}: triangle has no such option; it takes network, steps, learning_rate and seed")
+    chosen = {name: value for name, value in given.items() if value is not None}
+    make_triangle_policy(out, SequenceCloning(**chosen), network)
 
 
 def make_base_policy(

@@ -23,10 +23,11 @@ from polychromic.report.compare import (
     without_control,
 )
 from polychromic.report.gather import gather
+from polychromic.report.triangle import pooled_discoveries
 from polychromic.report.tables import Table, as_markdown, tables
 
 STYLES = ("page.css", "viewer.css")
-SCRIPTS = ("dom.js", "chart.js", "figures.js", "heatmap.js", "grid.js", "viewer.js", "main.js")
+SCRIPTS = ("dom.js", "chart.js", "triangle.js", "figures.js", "heatmap.js", "grid.js", "viewer.js", "main.js")
 
 
 def write_report(
@@ -114,6 +115,7 @@ def _method(method: Method) -> dict[str, Any]:
         ],
         "figures": pooled(method),
         "sweep": _sweep(method),
+        "triangle": pooled_discoveries(method.results),
         "recordings": shown,
         "hashes": sorted({entry.evaluation["policy"]["hash"] for entry in method.entries if entry.evaluation}),
     }

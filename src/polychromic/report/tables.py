@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from polychromic.report.compare import Comparison, Method, pooled
+from polychromic.report.triangle import COLUMNS, NOTE, discovery_rows, pooled_discoveries
 
 NOTHING = "–"
 PRETRAINED = "pretrained"
@@ -32,9 +33,18 @@ def paper_results() -> dict[str, Any]:
 
 def tables(comparisons: Sequence[Comparison]) -> list[Table]:
     """Reward and success; perturbed starts, where they were evaluated."""
-    made = [_main_table(comparisons)]
+    grids = [one for one in comparisons if one.task != "triangle"]
+    made = [_main_table(grids)] if grids else []
+    discovered = [
+        row
+        for one in comparisons
+        for method in one.methods
+        for row in discovery_rows(one.title, method.label, pooled_discoveries(method.results))
+    ]
+    if discovered:
+        made.append(Table("Triangle discovery", NOTE, COLUMNS, tuple(discovered)))
     if any("perturbed" in (pooled(method) or {}) for one in comparisons for method in one.methods):
-        made.append(_perturbed_table(comparisons))
+        made.append(_perturbed_table(grids))
     return made
 
 

@@ -66,15 +66,20 @@ def watch(
         raise UserError(f"seconds_per_step is {seconds_per_step}; it must be a number from 0 on")
     if seed < 0:
         raise UserError(f"seed is {seed}; it must be 0 or more")
+    if gif is not None and not hasattr(world, "render"):
+        raise UserError(f"gif is {gif}; {found.name} acts in a world of tokens, which has no pictures")
     task = configuration - 1
-    evaluator = Evaluator(found.saved.policy, found.saved.params, world.mission_tokens)
+    evaluator = Evaluator(found.saved.policy, found.saved.params, getattr(world, "mission_tokens", None))
     tasks = np.full(episodes, task)
     attempts = play(evaluator, world, world.start(tasks), np.random.default_rng(seed), temperature=temperature)
     print(f"configuration {configuration}, level seed {world.seeds[task]}: {world.missions[task]}")
     if gif is not None:
         _write_gif(world, task, attempts, gif, tile_size, seconds_per_step)
     for episode in range(episodes):
-        if gif is None:
+        if hasattr(world, "word"):
+            said = attempts.actions[episode, : attempts.lengths[episode]].tolist()
+            print(" ".join(world.word(token) for token in said))
+        elif gif is None:
             _show(world, task, attempts, episode, seconds_per_step)
         ended = "solved" if attempts.success[episode] else "not solved"
         print(f"episode {episode + 1}: {ended} after {attempts.lengths[episode]} steps")

@@ -1,0 +1,218 @@
+"""Any token task as a world that can be forked: prompts, a reward for finished answers, what makes answers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polychromic.core.checks import whole_number
+from polychromic.envs.protocol import StepResult
+from polychromic.envs.rows import take_rows
+from polychromic.errors import UserError
+
+# Columns of a state's row, in front of its tokens.
+TASK, LENGTH, ENDED, PLACE = range(4)
+FIRST_TOKEN = 4
+GOING, TERMINATED, TRUNCATED = range(3)  # what ENDED holds
+NOWHERE = -1  # where a sequence is that has named no place yet, and the place of tokens that name none
+
+# (tasks [B], answers [B, max_tokens], −1 behind the end of each) -> [B]
+AnswerFunction = Callable[[NDArray[np.int64], NDArray[np.int64]], ArrayLike]
+
+
+class TokenState:
+    """A batch of unfinished and finished sequences, one per row; `state[rows]` is an independent copy."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: NDArray[np.int64]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any) -> TokenState:
+        return TokenState(take_rows(self.rows, rows))
+
+    def __repr__(self) -> str:
+        return f"TokenState({len(self)} rows, {int((self.rows[:, ENDED] != GOING).sum())} ended)"
+
+
+class TokenWorld:
+    """Prompts to be continued token by token; `token_world` makes one.
+
+    Attributes: `num_actions` (size of the vocabulary), `num_tasks` (prompts), `horizon` (most tokens of an answer),
+    `context` (most tokens of a sequence), `missions` (texts of the prompts), `task` (a name), `seeds` (a number per
+    prompt), `vocabulary` (words, or empty).
+    """
+
+    def __init__(
+        self,
+        prompts: Sequence[Sequence[int]],
+        num_tokens: int,
+        end: int,
+        max_tokens: int,
+        reward: AnswerFunction,
+        place_of_token: NDArray[np.int64] | None,
+        label: AnswerFunction | None,
+        vocabulary: Sequence[str],
+        task: str,
+        seeds: Sequence[int],
+    ) -> None:
+        self.num_actions = num_tokens
+        self.num_tasks = len(prompts)
+        self.horizon = max_tokens
+        self.task = task
+        self.seeds = tuple(seeds)
+        self.vocabulary = tuple(vocabulary)
+        self.missions = tuple(" ".join(self.word(token) for token in prompt) for prompt in prompts)
+        self.end = end
+        self.has_places = place_of_token is not None or label is not None
+        self._reward, self._label, self._place_of_token = reward, label, place_of_token
+        self._prompt_lengths = np.array([len(prompt) for prompt in prompts])
+        self.context = int(self._prompt_lengths.max()) + max_tokens
+        self._first = np.zeros((len(prompts), FIRST_TOKEN + self.context), np.int64)
+        self._first[:, TASK] = np.arange(len(prompts))
+        self._first[:, LENGTH] = self._prompt_lengths
+        self._first[:, PLACE] = NOWHERE if label is None else 0
+        for row, prompt in zip(self._first, prompts, strict=True):
+            row[FIRST_TOKEN : FIRST_TOKEN + len(prompt)] = prompt
+
+    def word(self, token: int) -> str:
+        """A token for people."""
+        return self.vocabulary[token] if self.vocabulary else str(token)
+
+    def start(self, tasks: ArrayLike) -> TokenState:
+        """The prompts of these tasks, one row each."""
+        chosen = np.atleast_1d(np.asarray(tasks))
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (len(chosen) and not self._are_tasks(chosen)):
+            raise UserError(f"tasks: expected numbers from 0 to {self.num_tasks - 1}, got {tasks!r}")
+        return TokenState(self._first[chosen])
+
+    def _are_tasks(self, numbers: NDArray[np.int64]) -> bool:
+        return bool(numbers.min() >= 0 and numbers.max() < self.num_tasks)
+
+    def observe(self, state: TokenState) -> dict[str, NDArray[Any]]:
+        """`tokens` int32 [B, context], zeros after the first `length` int32 [B] of them."""
+        rows = state.rows
+        return {"tokens": rows[:, FIRST_TOKEN:].astype(np.int32), "length": rows[:, LENGTH].astype(np.int32)}
+
+    def step(self, state: TokenState, actions: ArrayLike) -> StepResult:
+        """Append a token to every unfinished row. The end token, or the last one that fits, finishes it and pays."""
+        rows = state.rows
+        tokens = np.asarray(actions)
+        if tokens.dtype.kind not in "iu" or tokens.shape != (len(rows),):
+            raise UserError(
+                f"actions: expected {len(rows)} tokens, one per row, got {tokens.dtype} of shape {tokens.shape}"
+            )
+        if len(tokens) and not 0 <= tokens.min() <= tokens.max() < self.num_actions:
+            raise UserError(
+                f"actions: tokens run from 0 to {self.num_actions - 1}, got {tokens.min()} … {tokens.max()}"
+            )
+        reward = np.zeros(len(rows), np.float32)
+        going = np.flatnonzero(rows[:, ENDED] == GOING)
+        new = tokens[going]
+        rows[going, FIRST_TOKEN + rows[going, LENGTH]] = new
+        rows[going, LENGTH] += 1
+        if self._place_of_token is not None:
+            named = self._place_of_token[new]
+            rows[going, PLACE] = np.where(named == NOWHERE, rows[going, PLACE], named)
+        said = rows[going, LENGTH] - self._prompt_lengths[rows[going, TASK]]
+        rows[going, ENDED] = np.where(new == self.end, TERMINATED, np.where(said == self.horizon, TRUNCATED, GOING))
+        ended = going[rows[going, ENDED] != GOING]
+        if len(ended):
+            finished = TokenState(rows[ended])
+            reward[ended] = self._asked("reward", self._reward, finished, np.float32)
+            if self._label is not None:
+                rows[ended, PLACE] = self._asked("label", self._label, finished, np.int64)
+        return StepResult(reward, rows[:, ENDED] == TERMINATED, rows[:, ENDED] == TRUNCATED)
+
+    def _asked(self, name: str, function: AnswerFunction, finished: TokenState, kind: Any) -> NDArray[Any]:
+        found = np.asarray(function(finished.rows[:, TASK].copy(), self.answers(finished)))
+        if found.shape != (len(finished),) or found.dtype.kind not in ("iub" if kind is np.int64 else "iubf"):
+            raise UserError(
+                f"{name} returned {found.dtype} of shape {found.shape} for {len(finished)} answers; "
+                f"it must return one {'whole ' if kind is np.int64 else ''}number for each"
+            )
+        if not np.isfinite(found).all():
+            raise UserError(f"{name} returned {found[~np.isfinite(found)][0]}; it must return finite numbers")
+        return found.astype(kind)
+
+    def answers(self, state: TokenState) -> NDArray[np.int64]:
+        """What was said after the prompt, int64 [B, horizon], −1 behind the end of each."""
+        rows = state.rows
+        start = self._prompt_lengths[rows[:, TASK]][:, None]
+        at = start + np.arange(self.horizon)
+        said = np.take_along_axis(rows[:, FIRST_TOKEN:], at, axis=1)
+        return np.where(at < rows[:, LENGTH][:, None], said, -1)
+
+    def places(self, state: TokenState) -> NDArray[np.int64]:
+        """The place that a row named last; with a label function instead, 0 until its answer is finished."""
+        return state.rows[:, PLACE].copy()
+
+    def tasks(self, state: TokenState) -> NDArray[np.int64]:
+        """The task of each row."""
+        return state.rows[:, TASK].copy()
+
+    def concatenate(self, states: Iterable[TokenState]) -> TokenState:
+        """The rows of several states in one, as independent copies."""
+        return TokenState(np.concatenate([state.rows for state in states]))
+
+
+def token_world(
+    *,
+    prompts: Sequence[Sequence[int]],
+    num_tokens: int,
+    end: int,
+    max_tokens: int,
+    reward: AnswerFunction,
+    place: Callable[[int], int | None] | None = None,
+    label: AnswerFunction | None = None,
+    vocabulary: Sequence[str] = (),
+    task: str = "tokens",
+    seeds: Sequence[int] | None = None,
+) -> TokenWorld:
+    """A token task of your own as a world that can be forked.
+
+    Two answers are alike if they named the same set of places (`place`), or if they have the same label (`label`); give
+    one of the two. Functions of answers get tasks int64 [B] and answers int64 [B, max_tokens], the tokens after the
+    prompt with −1 behind the end of each, and return one number per row. They see finished answers only, which are also
+    those that ran into `max_tokens` without the end token.
+
+    Args:
+        prompts: the tokens that a sequence starts with, one prompt per task.
+        num_tokens: size of the vocabulary; tokens are 0 … num_tokens − 1.
+        end: the token that finishes an answer.
+        max_tokens: most tokens of an answer, the end token among them.
+        reward: what finished answers are worth.
+        place: from a token to the place that it names, a number from 0 on, or None.
+        label: which answers count as the same: whole numbers.
+        vocabulary: a word for every token, for people.
+        task: a name for messages and reports.
+        seeds: a number for each prompt, for reports; default 0, 1, …
+    """
+    num_tokens = whole_number("num_tokens", num_tokens, at_least=2)
+    end = whole_number("end", end, at_least=0, at_most=num_tokens - 1)
+    max_tokens = whole_number("max_tokens", max_tokens, at_least=1)
+    if not len(prompts):
+        raise UserError("prompts is empty; give at least one prompt")
+    for number, one in enumerate(prompts):
+        if not len(one):
+            raise UserError(f"prompts[{number}] is empty; a policy needs a token to start from")
+        for token in one:
+            whole_number(f"prompts[{number}]", token, at_least=0, at_most=num_tokens - 1)
+    if place is not None and label is not None:
+        raise UserError("place and label are both given; answers are compared by one of them")
+    if vocabulary and len(vocabulary) != num_tokens:
+        raise UserError(f"vocabulary has {len(vocabulary)} words for num_tokens = {num_tokens}")
+    numbers = range(len(prompts)) if seeds is None else seeds
+    if len(numbers) != len(prompts):
+        raise UserError(f"seeds has {len(numbers)} numbers for {len(prompts)} prompts")
+    table = None
+    if place is not None:
+        named = [place(token) for token in range(num_tokens)]
+        table = np.array([NOWHERE if one is None else whole_number("place", one, at_least=0) for one in named])
+    return TokenWorld(prompts, num_tokens, end, max_tokens, reward, table, label, vocabulary, task, numbers)

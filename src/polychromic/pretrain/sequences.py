@@ -1,0 +1,201 @@
+"""Masked cross-entropy on token sequences: only what follows the prompt is learned. Hundreds of steps per jitted call.
+
+Sequences of one length are one corpus. Every minibatch takes its share of each corpus, so nothing is ever padded.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import NDArray
+
+from polychromic.errors import UserError
+from polychromic.policies.protocol import Params, Policy
+from polychromic.policies.tensors import fill_tree, named_arrays, parameters_hash, read_tensors, write_tensors
+
+CHECKPOINT = "polychromic-sequences-1"
+
+
+class Corpus(NamedTuple):
+    """Sequences of one length, [N, L]; the first `prompt` tokens of each are given, the others are learned."""
+
+    tokens: NDArray[np.int32]
+    prompt: int
+
+
+@dataclass(frozen=True)
+class SequenceCloning:
+    """How to learn sequences. Only the actor is trained; the critic keeps its initial weights."""
+
+    steps: int = 20_000
+    """Gradient steps."""
+    batch: int = 64
+    """Sequences per gradient step."""
+    learning_rate: float = 2e-3
+    """Of Adam at the start; it falls along a cosine to `final_learning_rate`."""
+    final_learning_rate: float = 4e-4
+    """At the last step."""
+    steps_per_call: int = 250
+    """Gradient steps between two reports; must divide `steps`."""
+    seed: int = 0
+    """Of the initial weights and of the minibatches."""
+
+    def check(self) -> None:
+        """Refuse what cannot work."""
+        for name in ("steps", "batch", "steps_per_call"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name}: expected 1 or more, got {getattr(self, name)}")
+        if self.steps % self.steps_per_call:
+            raise UserError(f"steps: expected a multiple of steps_per_call ({self.steps_per_call}), got {self.steps}")
+        for name in ("learning_rate", "final_learning_rate"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"{name}: expected more than 0, got {getattr(self, name)}")
+
+
+class _Progress(NamedTuple):
+    actor: Params
+    optimizer: Any
+    losses: NDArray[np.float32]  # one per call so far
+
+
+def learn_sequences(
+    policy: Policy,
+    corpora: Sequence[Corpus],
+    settings: SequenceCloning,
+    *,
+    checkpoint: Path | None = None,
+    on_call: Callable[[int, float], None] | None = None,
+) -> tuple[Params, NDArray[np.float32]]:
+    """Train the actor on the corpora; returns all parameters and the mean loss of each call, in nats a token.
+
+    checkpoint: written ten times a run; if it is there, the run goes on from it to the same weights, bit for bit.
+    on_call: told the steps done and the last loss.
+    """
+    settings.check()
+    shares = _shares([len(corpus.tokens) for corpus in corpora], settings.batch)
+    params = policy.init(jax.random.key(settings.seed))
+    progress = _Progress(params["actor"], _optimizer(settings).init(params["actor"]), np.zeros(0, np.float32))
+    identity = _identity(policy, corpora, settings)
+    if checkpoint is not None and checkpoint.exists():
+        progress = _load(checkpoint, progress, identity)
+    calls = settings.steps // settings.steps_per_call
+    every = max(1, calls // 10)
+    arrays = tuple(jnp.asarray(corpus.tokens) for corpus in corpora)
+    prompts = tuple(corpus.prompt for corpus in corpora)
+    for call in range(len(progress.losses), calls):
+        rng = np.random.default_rng([settings.seed, call])
+        rows = tuple(
+            rng.integers(0, len(corpus.tokens), (settings.steps_per_call, share), np.int32)
+            for corpus, share in zip(corpora, shares, strict=True)
+        )
+        actor, optimizer, loss = _learn(
+            policy, settings, prompts, progress.actor, params["critic"], progress.optimizer, arrays, rows
+        )
+        if not np.isfinite(loss):
+            raise UserError(f"the training loss became {loss} in step {call * len(rows[0])}; lower learning_rate")
+        progress = _Progress(actor, optimizer, np.append(progress.losses, np.float32(loss)))
+        if checkpoint is not None and ((call + 1) % every == 0 or call + 1 == calls):
+            _save(checkpoint, progress, identity)
+        if on_call is not None:
+            on_call((call + 1) * settings.steps_per_call, float(loss))
+    return {"actor": jax.tree.map(np.asarray, progress.actor), "critic": jax.tree.map(np.asarray, params["critic"])}, (
+        progress.losses
+    )
+
+
+def sequence_losses(policy: Policy, params: Params, tokens: Any, prompt: int) -> Any:
+    """−log π of every token after the prompt, [B, L − prompt], of sequences [B, L]."""
+    length = tokens.shape[1]
+    lengths = jnp.arange(prompt, length)
+    shown = jnp.arange(length - 1) < lengths[:, None]
+    obs = {
+        "tokens": jnp.where(shown, tokens[:, None, :-1], 0),
+        "length": jnp.broadcast_to(lengths, (len(tokens), len(lengths))),
+    }
+    assert policy.sequences is not None
+    logs = jax.nn.log_softmax(policy.sequences(params, obs)[0])
+    return -jnp.take_along_axis(logs, tokens[:, prompt:, None], axis=-1)[..., 0]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _learn(
+    policy: Policy,
+    settings: SequenceCloning,
+    prompts: tuple[int, ...],
+    actor: Params,
+    critic: Params,
+    state: Any,
+    corpora: tuple[Any, ...],
+    rows: tuple[Any, ...],
+) -> tuple[Params, Any, Any]:
+    """Many gradient steps: the new actor and optimiser state, and the mean loss."""
+    optimizer = _optimizer(settings)
+
+    def loss(actor: Params, chosen: tuple[Any, ...]) -> Any:
+        params = {"actor": actor, "critic": critic}
+        parts = [
+            sequence_losses(policy, params, corpus[index], prompt)
+            for corpus, index, prompt in zip(corpora, chosen, prompts, strict=True)
+        ]
+        return sum(part.sum() for part in parts) / sum(part.size for part in parts)
+
+    def step(carry: Any, chosen: tuple[Any, ...]) -> tuple[Any, Any]:
+        actor, state = carry
+        value, grads = jax.value_and_grad(loss)(actor, chosen)
+        updates, state = optimizer.update(grads, state, actor)
+        return (optax.apply_updates(actor, updates), state), value
+
+    (actor, state), losses = jax.lax.scan(step, (actor, state), rows)
+    return actor, state, losses.mean()
+
+
+def _optimizer(settings: SequenceCloning) -> optax.GradientTransformation:
+    floor = settings.final_learning_rate / settings.learning_rate
+    rate = optax.cosine_decay_schedule(settings.learning_rate, settings.steps, alpha=floor)
+    return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
+
+
+def _shares(sizes: Sequence[int], batch: int) -> list[int]:
+    """How many sequences of each corpus are in a minibatch: in proportion, at least one, `batch` together."""
+    if not sizes or min(sizes) < 1:
+        raise UserError(f"corpora: expected at least one sequence in each, got {list(sizes)}")
+    if batch < len(sizes):
+        raise UserError(f"batch: expected {len(sizes)} or more, one for each length of sequences, got {batch}")
+    shares = [max(1, batch * size // sum(sizes)) for size in sizes]
+    shares[int(np.argmax(shares))] += batch - sum(shares)
+    return shares
+
+
+def _identity(policy: Policy, corpora: Sequence[Corpus], settings: SequenceCloning) -> dict[str, Any]:
+    """What must not change between a run and its continuation."""
+    data = parameters_hash([corpus.tokens for corpus in corpora])
+    architecture = json.loads(json.dumps(dict(policy.architecture)))
+    return {**asdict(settings), "data": data, "architecture": architecture}
+
+
+def _save(path: Path, progress: _Progress, identity: dict[str, Any]) -> None:
+    tree = {"actor": progress.actor, "optimizer": progress.optimizer, "losses": progress.losses}
+    write_tensors(path, named_arrays(tree), {"format": CHECKPOINT, "header": json.dumps(identity)})
+
+
+def _load(path: Path, fresh: _Progress, identity: dict[str, Any]) -> _Progress:
+    tensors, metadata = read_tensors(path, CHECKPOINT)
+    found = json.loads(metadata["header"])
+    for name, value in identity.items():
+        if found.get(name) != value:
+            raise UserError(
+                f"{path}: the checkpoint has {name} = {found.get(name)!r}, this run has {value!r}; "
+                "remove the file or choose another --out"
+            )
+    losses = tensors.pop("losses")
+    tree = fill_tree(path, {"actor": fresh.actor, "optimizer": fresh.optimizer}, tensors)
+    return _Progress(tree["actor"], tree["optimizer"], losses)

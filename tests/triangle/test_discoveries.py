@@ -1,0 +1,120 @@
+"""Validity, diversity, creativity and their curves, against counting by hand; evaluation and report of real runs."""
+
+import json
+
+import numpy as np
+import pytest
+
+import polychromic as poly
+from polychromic.cli import main
+from polychromic.envs.tokens.graphs import graph_of, triangle_numbers
+from polychromic.envs.tokens.triangle import END, triangle_answers
+from polychromic.evaluate.attempts import NO_ACTION, Attempts
+from polychromic.evaluate.triangle import at_k, discoveries, in_words
+from polychromic.report.triangle import pooled_discoveries
+
+
+def attempts_of(answers):
+    """Attempts with these answers [K, 9] and nothing else worth looking at."""
+    count = len(answers)
+    nothing = np.zeros(count)
+    return Attempts(
+        rewards=nothing.astype(np.float32),
+        lengths=np.full(count, 9),
+        strategies=np.zeros(count, np.uint64),
+        entropies=nothing,
+        places=np.zeros((count, 10), np.int64),
+        actions=np.asarray(answers, np.uint16),
+    )
+
+
+@pytest.fixture(scope="module")
+def kinds():
+    """Two known triangles and one that is new, of graph 0."""
+    graph = graph_of(0)
+    known = graph.triangles[np.isin(triangle_numbers(graph.triangles), graph.known_triangles)]
+    new = graph.triangles[~np.isin(triangle_numbers(graph.triangles), graph.known_triangles)]
+    return triangle_answers(known[:2]), triangle_answers(new[:1])
+
+
+def test_figures_of_answers_that_can_be_counted_by_hand(kinds):
+    known, new = kinds
+    broken = np.full((1, 9), NO_ACTION)
+    broken[0, 0] = END
+    answers = np.concatenate([known[[0, 0, 1]], new[[0, 0]], np.repeat(broken, 5, axis=0)])
+    found = discoveries(attempts_of(answers), (0,))
+    assert found["attempts"] == 10
+    assert found["ks"] == [1, 2, 3, 4, 6, 8]
+    assert found["ceiling"] == {"triangles": [2311], "undiscovered": [399]}
+    strict = found["strict"]
+    assert strict["validity"] == [0.5]
+    assert strict["distinct"] == [3]
+    assert strict["creative"] == [1]
+    assert at_k(found, "validity_pass_at_k", 2) == pytest.approx(1 - (5 * 4) / (10 * 9), abs=1e-6)
+    assert at_k(found, "creativity_pass_at_k", 2) == pytest.approx(1 - (8 * 7) / (10 * 9), abs=1e-6)
+    # Distinct triangles in 2 answers: the known pair and the new pair count once, the single one is hit with 2/10.
+    once = 1 - (8 * 7) / (10 * 9)
+    assert at_k(found, "diff_at_k", 2) == pytest.approx(once + once + 0.2, abs=1e-6)
+    assert at_k(found, "creative_at_k", 2) == pytest.approx(once, abs=1e-6)
+    assert at_k(found, "diff_at_k", 1) == pytest.approx(0.5, abs=1e-6)
+    assert in_words(found).startswith("validity 0.500 (a graph has 2311, 399 to discover)")
+
+
+def test_pooled_figures_are_means_over_runs_and_graphs(kinds):
+    known, new = kinds
+    one = discoveries(attempts_of(np.repeat(known[:1], 8, axis=0)), (0,))
+    other = discoveries(attempts_of(np.repeat(new, 8, axis=0)), (0,))
+    pooled = pooled_discoveries([{"triangle": one}, {"triangle": other}])
+    assert pooled["bar_attempts"] == 8
+    assert pooled["strict"]["validity"] == 1.0
+    assert pooled["strict"]["diversity"] == pytest.approx(1.0)
+    assert pooled["strict"]["creativity"] == pytest.approx(0.5 / 8)
+    assert pooled["strict"]["range"]["creativity"] == [0.0, pytest.approx(1 / 8)]
+    assert pooled_discoveries([{"success": {}}]) is None
+
+
+def test_commands_from_base_policy_to_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", "triangle", "--attempts", "120", "--temperatures", "1", "0.5"]) == 0
+    shown = capsys.readouterr().out
+    assert "of 100 answers" in shown
+    evaluation = json.loads((tmp_path / "evaluations/triangle.json").read_text())
+    found = evaluation["result"]["triangle"]
+    assert np.mean(found["strict"]["validity"]) == pytest.approx(evaluation["result"]["success"]["mean"], abs=1e-4)
+    assert found["ks"][-1] == 100
+    small = ["--iterations", "1", "--budget", "12", "--rollouts-per-state", "3", "--forks-per-rollout", "1"]
+    assert main(["finetune", "triangle", *small, "--set-size", "2", "--evaluation-rollouts", "4"]) == 0
+    run = tmp_path / "runs/triangle-poly-ppo-0"
+    assert json.loads((run / "config.json").read_text())["config"]["window"] == 0
+    assert main(["evaluate", str(run), "--attempts", "20"]) == 0
+    both = ["evaluations/triangle.json", str(run)]
+    assert main(["report", *both, "--out", "report.html", "--markdown", "tables.md"]) == 0
+    page, tables = (tmp_path / "report.html").read_text(), (tmp_path / "tables.md").read_text()
+    assert "barChart" in page
+    assert '"creativity_pass_at_k"' in page
+    assert "## Triangle discovery" in tables
+    assert "Reward and success" not in tables
+    assert "| triangle | poly-ppo | original |" in tables
+    assert main(["watch", "triangle"]) == 0
+    assert "<sep>" in capsys.readouterr().out
+    assert main(["watch", "triangle", "--gif", "a.gif"]) == 2
+    assert "no pictures" in capsys.readouterr().err
+
+
+def test_wrong_requests_end_in_one_line(capsys):
+    assert main(["finetune", "triangle", "--horizon", "12"]) == 2
+    assert "at most 9 tokens" in capsys.readouterr().err
+    assert main(["pretrain", "triangle", "--epochs", "3"]) == 2
+    assert "triangle has no such option" in capsys.readouterr().err
+
+
+def test_the_shipped_base_policy_scores_what_it_claims():
+    saved = poly.load_policy("triangle")
+    claimed = saved.info.made["scores"]
+    world = poly.make("triangle", seeds=saved.info.configurations)
+    found = poly.evaluate_policy(world, saved, attempts=700, seed=9)["result"]["triangle"]
+    validity = np.mean(found["strict"]["validity"])
+    spread = (2 * claimed["success"] * (1 - claimed["success"]) / 2100) ** 0.5
+    assert abs(validity - claimed["success"]) < 4 * spread
+    assert 0.02 < validity < 0.8
+    assert found["ceiling"]["undiscovered"] == claimed["undiscovered"]
