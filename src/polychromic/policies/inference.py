@@ -15,6 +15,7 @@ from polychromic.policies.protocol import Params, Policy
 
 # Batches are padded to one of these, and larger ones cut into pieces of the last, so that few shapes are ever compiled.
 SIZES = (8, 32, 128, 512, 2048)
+CACHED_ROWS = 512  # most rows of one call of a policy with a key–value cache
 SHARED = ("missions", "mission_vectors")  # entries of an observation that are tables, not one row per episode
 
 
@@ -61,7 +62,8 @@ class Evaluator:
     ) -> None:
         self.policy = policy
         self.params = jax.device_put(params)
-        self.sizes = tuple(sizes)
+        # A cache of thousands of rows fits into no processor's own, and smaller pieces are faster.
+        self.sizes = tuple(size for size in sizes if size <= CACHED_ROWS) if policy.begin is not None else tuple(sizes)
         self.known = _Known() if remember and not policy.memory_size else None
         self.tables: dict[str, Any] = {}
         if missions is not None and policy.encode is not None:

@@ -53,7 +53,8 @@ def transformer_policy(
         "critic_heads": critic_heads,
     }
     groups = {"actor": (width, layers, heads), "critic": (critic_width, critic_layers, critic_heads)}
-    cache_sizes = {name: 2 * depth * context * size for name, (size, depth, _) in groups.items()}
+    # What one position adds to the cache: keys and values of every layer of both networks, one after another.
+    entry_sizes = [2 * depth * size for size, depth, _ in groups.values()]
     tree = {name: _shapes(num_tokens, context, size, depth) for name, (size, depth, _) in groups.items()}
     tree["critic"]["head"] = Normal((critic_width, 1), critic_width**-0.5)
 
@@ -61,23 +62,20 @@ def transformer_policy(
         logits = _norm(params["actor"]["norm"], actor) @ params["actor"]["tokens"].T
         return logits, (_norm(params["critic"]["norm"], critic) @ params["critic"]["head"])[..., 0]
 
-    def whole(params: Weights, tokens: Array) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Hidden states [B, context, width] and caches [B, depth, 2, context, width] of both groups."""
-        found = {name: _whole(params[name], heads, tokens) for name, (_, _, heads) in groups.items()}
-        return {name: hidden for name, (hidden, _) in found.items()}, {
-            name: cache for name, (_, cache) in found.items()
-        }
+    def whole(params: Weights, tokens: Array) -> tuple[list[Array], list[Array]]:
+        """Hidden states [B, T, width] and cache entries [B, T, entry] of both networks."""
+        found = [_whole(params[name], heads, tokens) for name, (_, _, heads) in groups.items()]
+        return [hidden for hidden, _ in found], [entries for _, entries in found]
 
     def sequences(params: Weights, obs: Mapping[str, Any]) -> tuple[Array, Array]:
         # Steps of one trajectory show prefixes of one sequence, with zeros behind: their maximum is the longest.
         hidden, _ = whole(params, obs["tokens"].max(axis=1))
         at = jax.nn.one_hot(obs["length"] - 1, obs["tokens"].shape[2])
-        return read_out(params, at @ hidden["actor"], at @ hidden["critic"])
+        return read_out(params, *(at @ one for one in hidden))
 
     def begin(params: Weights, obs: Mapping[str, Any]) -> Array:
-        _, caches = whole(params, obs["tokens"])
-        rows = obs["tokens"].shape[0]
-        return jnp.concatenate([caches[name].reshape(rows, -1) for name in groups], axis=1)
+        _, entries = whole(params, obs["tokens"])
+        return jnp.concatenate(entries, axis=2).reshape(len(obs["tokens"]), -1)
 
     def apply(params: Weights, obs: Mapping[str, Any], memory: Array | None = None) -> tuple[Array, ...]:
         if memory is None:
@@ -85,14 +83,15 @@ def transformer_policy(
             return logits[:, 0], value[:, 0]
         position = obs["length"] - 1
         token = jnp.take_along_axis(obs["tokens"], position[:, None], axis=1)[:, 0]
-        parts = jnp.split(memory, [cache_sizes["actor"]], axis=1)
-        hidden, caches = {}, []
-        for (name, (size, depth, heads)), part in zip(groups.items(), parts, strict=True):
-            cache = part.reshape(-1, depth, 2, context, size)
-            hidden[name], cache = _one_more(params[name], heads, token, position, cache)
-            caches.append(cache.reshape(part.shape))
-        logits, value = read_out(params, hidden["actor"], hidden["critic"])
-        return logits, value, jnp.concatenate(caches, axis=1)
+        cache = memory.reshape(len(memory), context, -1)
+        parts = jnp.split(cache, [entry_sizes[0]], axis=2)
+        found = [
+            _one_more(params[name], heads, token, position, part)
+            for (name, (_, _, heads)), part in zip(groups.items(), parts, strict=True)
+        ]
+        here = (jnp.arange(context) == position[:, None])[:, :, None]
+        cache = jnp.where(here, jnp.concatenate([entry for _, entry in found], axis=1)[:, None], cache)
+        return *read_out(params, *(hidden for hidden, _ in found)), cache.reshape(memory.shape)
 
     init = functools.partial(draw, tree=tree)
     return Policy(
@@ -100,7 +99,7 @@ def transformer_policy(
         jax.jit(init),
         apply,
         architecture,
-        memory_size=sum(cache_sizes.values()),
+        memory_size=context * sum(entry_sizes),
         begin=begin,
         sequences=sequences,
     )
@@ -137,45 +136,50 @@ def _norm(weights: Weights, x: Array) -> Array:
 
 
 def _whole(weights: Weights, heads: int, tokens: Array) -> tuple[Array, Array]:
-    """Every position of every sequence [B, T] at once: hidden states [B, T, width], cache [B, depth, 2, T, width]."""
-    length = tokens.shape[1]
+    """Every position of every sequence [B, T] at once: hidden states [B, T, width], cache entries [B, T, entry]."""
+    rows, length = tokens.shape
     x = weights["tokens"][tokens] + weights["positions"][:length]
     seen = jnp.tril(jnp.ones((length, length), bool))
-    caches = []
+    entries = []
     for block in weights["blocks"]:
         query, keys, values = _query_key_value(block, x)
-        x = _after_attention(block, x, _attend(query, keys, values, seen, heads))
-        caches.append(jnp.stack([keys, values], axis=1))
-    return x, jnp.stack(caches, axis=1)
+        entries += [keys, values]
+        query, keys, values = (part.reshape(rows, length, heads, -1) for part in (query, keys, values))
+        scores = jnp.einsum("bqhe,bshe->bhqs", query, keys) / math.sqrt(query.shape[-1])
+        chances = jax.nn.softmax(jnp.where(seen, scores, -1e9), axis=-1)
+        x = _after_attention(block, x, jnp.einsum("bhqs,bshe->bqhe", chances, values).reshape(x.shape))
+    return x, jnp.concatenate(entries, axis=2)
 
 
 def _one_more(weights: Weights, heads: int, token: Array, position: Array, cache: Array) -> tuple[Array, Array]:
-    """One token per row at its position, both [B], after what the cache holds: hidden states [B, width], new cache."""
-    x = (weights["tokens"][token] + weights["positions"][position])[:, None]
-    context = cache.shape[3]
-    here = (jnp.arange(context) == position[:, None])[:, :, None]
-    seen = (jnp.arange(context) <= position[:, None])[:, None, None]
-    caches = []
+    """One token per row at its position, both [B], after what is cached [B, context, entry].
+
+    Returns hidden states [B, width] and what the cache has to take up, [B, entry].
+    """
+    x = weights["tokens"][token] + weights["positions"][position]
+    rows, width = x.shape
+    before = (jnp.arange(cache.shape[1]) < position[:, None])[:, :, None]
+    entry: list[Array] = []
     for number, block in enumerate(weights["blocks"]):
         query, key, value = _query_key_value(block, x)
-        keys, values = jnp.where(here, key, cache[:, number, 0]), jnp.where(here, value, cache[:, number, 1])
-        x = _after_attention(block, x, _attend(query, keys, values, seen, heads))
-        caches.append(jnp.stack([keys, values], axis=1))
-    return x[:, 0], jnp.stack(caches, axis=1)
+        entry += [key, value]
+        keys, values = jnp.split(cache[:, :, 2 * width * number : 2 * width * (number + 1)], 2, axis=2)
+
+        def per_head(part: Array) -> Array:
+            return part.reshape(*part.shape[:-1], heads, -1)
+
+        # Products and sums of single rows: as matrix products these would be many of tiny size.
+        scale = 1 / math.sqrt(width // heads)
+        scores = jnp.where(before, per_head(query[:, None] * keys).sum(axis=-1) * scale, -1e9)  # [B, context, heads]
+        own = per_head(query * key).sum(axis=-1)[:, None] * scale
+        chances = jax.nn.softmax(jnp.concatenate([scores, own], axis=1), axis=1)[..., None]
+        attended = (chances[:, :-1] * per_head(values)).sum(axis=1) + chances[:, -1] * per_head(value)
+        x = _after_attention(block, x, attended.reshape(rows, width))
+    return x, jnp.concatenate(entry, axis=1)
 
 
 def _query_key_value(block: Weights, x: Array) -> list[Array]:
     return jnp.split(dense(block["query_key_value"], _norm(block["attention_norm"], x)), 3, axis=-1)
-
-
-def _attend(query: Array, keys: Array, values: Array, seen: Array, heads: int) -> Array:
-    """Softmax attention of queries [B, Q, width] over keys and values [B, S, width], where `seen` [.., Q, S]."""
-    rows, width = query.shape[0], query.shape[2]
-    size = width // heads
-    query, keys, values = (part.reshape(rows, -1, heads, size) for part in (query, keys, values))
-    scores = jnp.einsum("bqhe,bshe->bhqs", query, keys) / math.sqrt(size)
-    weights = jax.nn.softmax(jnp.where(seen, scores, -1e9), axis=-1)
-    return jnp.einsum("bhqs,bshe->bqhe", weights, values).reshape(rows, -1, width)
 
 
 def _after_attention(block: Weights, x: Array, attended: Array) -> Array:

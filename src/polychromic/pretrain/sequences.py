@@ -36,14 +36,14 @@ class Corpus(NamedTuple):
 class SequenceCloning:
     """How to learn sequences. Only the actor is trained; the critic keeps its initial weights."""
 
-    steps: int = 20_000
+    steps: int = 10_000
     """Gradient steps."""
     batch: int = 64
     """Sequences per gradient step."""
     learning_rate: float = 2e-3
-    """Of Adam at the start; it falls along a cosine to `final_learning_rate`."""
-    final_learning_rate: float = 4e-4
-    """At the last step."""
+    """Of Adam at the start; it falls along a cosine towards a fifth of it at twice `steps`, and then cools down."""
+    cooldown: float = 0.4
+    """The share of the steps, at the end, in which the learning rate goes down to 0 in a straight line."""
     steps_per_call: int = 250
     """Gradient steps between two reports; must divide `steps`."""
     seed: int = 0
@@ -56,9 +56,10 @@ class SequenceCloning:
                 raise UserError(f"{name}: expected 1 or more, got {getattr(self, name)}")
         if self.steps % self.steps_per_call:
             raise UserError(f"steps: expected a multiple of steps_per_call ({self.steps_per_call}), got {self.steps}")
-        for name in ("learning_rate", "final_learning_rate"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"{name}: expected more than 0, got {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise UserError(f"learning_rate: expected more than 0, got {self.learning_rate}")
+        if not 0 <= self.cooldown <= 1:
+            raise UserError(f"cooldown: expected a share between 0 and 1, got {self.cooldown}")
 
 
 class _Progress(NamedTuple):
@@ -159,8 +160,12 @@ def _learn(
 
 
 def _optimizer(settings: SequenceCloning) -> optax.GradientTransformation:
-    floor = settings.final_learning_rate / settings.learning_rate
-    rate = optax.cosine_decay_schedule(settings.learning_rate, settings.steps, alpha=floor)
+    falling = optax.cosine_decay_schedule(settings.learning_rate, 2 * settings.steps, alpha=0.2)
+    cooling = max(1.0, settings.cooldown * settings.steps)
+
+    def rate(step: Any) -> Any:
+        return falling(step) * jnp.clip((settings.steps - step) / cooling, 0.0, 1.0)
+
     return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
 
 

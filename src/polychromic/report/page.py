@@ -23,8 +23,8 @@ from polychromic.report.compare import (
     without_control,
 )
 from polychromic.report.gather import gather
-from polychromic.report.triangle import pooled_discoveries
 from polychromic.report.tables import Table, as_markdown, tables
+from polychromic.report.triangle import pooled_discoveries
 
 STYLES = ("page.css", "viewer.css")
 SCRIPTS = ("dom.js", "chart.js", "triangle.js", "figures.js", "heatmap.js", "grid.js", "viewer.js", "main.js")

@@ -52,7 +52,7 @@ def discovery_rows(title: str, label: str, pooled: Mapping[str, Any] | None) -> 
     """Rows of the table of discoveries, one per counting; none for what is not evaluated."""
     if not pooled:
         return []
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for counting in COUNTINGS:
         own = pooled[counting]
         last = len(pooled["ks"]) - 1
@@ -84,7 +84,7 @@ COLUMNS = (
     "runs",
 )
 NOTE = (
-    "Validity is the share of answers that are triangles of the graph, creativity the share that are distinct triangles "
+    "Validity is the share of answers that are triangles of the graph, creativity the share of distinct triangles "
     "in no pretraining sample. Strict counting takes a triangle as its set of nodes and checks all three pairs; the "
     "original counting takes orderings as different and does not check the third pair. Means over graphs and runs."
 )
