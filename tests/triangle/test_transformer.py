@@ -153,15 +153,15 @@ def test_the_closed_form_on_one_group_learns_to_answer_in_different_ways(world, 
     config = make_config(
         "poly-ppo",
         iterations=60,
-        budget=64,
+        budget=32,
         rollouts_per_state=0,
         forks_per_rollout=0,
         num_sets=0,
-        set_size=16,
+        set_size=8,
         window=-1,
         configurations_per_iteration=2,
         actor_learning_rate=3e-3,
-        evaluation_rollouts=64,
+        evaluation_rollouts=16,
         evaluate_every=0,
     )
     result = poly.finetune(world, saved, config)
