@@ -2,15 +2,17 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
 import polychromic as poly
 from polychromic.cli import main
 from polychromic.envs.tokens.graphs import graph_of, triangle_numbers
-from polychromic.envs.tokens.triangle import END, triangle_answers
+from polychromic.envs.tokens.triangle import END, VOCABULARY, triangle_answers
 from polychromic.evaluate.attempts import NO_ACTION, Attempts
 from polychromic.evaluate.triangle import at_k, discoveries, in_words
+from polychromic.policies.files import PolicyInfo
 from polychromic.report.triangle import pooled_discoveries
 
 
@@ -98,8 +100,26 @@ def test_the_shipped_base_policy_scores_what_it_claims(evaluated):
 
 def test_commands_from_base_policy_to_report(evaluated, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    policy = poly.transformer_policy(num_tokens=1017, context=11, width=8, layers=1, heads=1, critic_width=8)
+    info = PolicyInfo(task="triangle", vocabulary=VOCABULARY, configurations=(0, 1, 2))
+    poly.save_policy("tiny.safetensors", policy, policy.init(jax.random.key(0)), info)
     small = ["--iterations", "1", "--budget", "6", "--rollouts-per-state", "2", "--forks-per-rollout", "1"]
-    assert main(["finetune", "triangle", *small, "--set-size", "1", "--evaluation-rollouts", "2"]) == 0
+    assert (
+        main(
+            [
+                "finetune",
+                "triangle",
+                "--policy",
+                "tiny.safetensors",
+                *small,
+                "--set-size",
+                "1",
+                "--evaluation-rollouts",
+                "2",
+            ]
+        )
+        == 0
+    )
     run = tmp_path / "runs/triangle-poly-ppo-0"
     assert json.loads((run / "config.json").read_text())["config"]["window"] == 0
     assert main(["evaluate", str(run), "--attempts", "2"]) == 0
@@ -111,9 +131,9 @@ def test_commands_from_base_policy_to_report(evaluated, tmp_path, monkeypatch, c
     assert "Reward and success" not in tables
     assert "| triangle | poly-ppo | original |" in tables
     capsys.readouterr()
-    assert main(["watch", "triangle"]) == 0
+    assert main(["watch", "tiny.safetensors"]) == 0
     assert "episode 1" in capsys.readouterr().out
-    assert main(["watch", "triangle", "--gif", "a.gif"]) == 2
+    assert main(["watch", "tiny.safetensors", "--gif", "a.gif"]) == 2
     assert "no pictures" in capsys.readouterr().err
 
 

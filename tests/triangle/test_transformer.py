@@ -33,15 +33,25 @@ def world():
     )
 
 
-@pytest.fixture(scope="module")
-def saved(world):
-    sizes = {"width": 16, "heads": 2, "critic_width": 8, "critic_heads": 1}
+def small_policy(world, layers):
+    sizes = {"width": 16, "heads": 2, "critic_width": 8, "critic_heads": 1, "layers": layers}
     policy = poly.transformer_policy(num_tokens=NUM_TOKENS, context=world.context, **sizes)
     params = jax.tree.map(np.asarray, policy.init(jax.random.key(0)))
     # Gains and biases start at zero; other values tell more.
     params = jax.tree.map(lambda leaf: leaf + np.random.default_rng(leaf.size).normal(0, 0.1, leaf.shape), params)
     params = jax.tree.map(lambda leaf: leaf.astype(np.float32), params)
     return SavedPolicy(policy, params, PolicyInfo())
+
+
+@pytest.fixture(scope="module")
+def saved(world):
+    return small_policy(world, 2)
+
+
+@pytest.fixture(scope="module")
+def shallow(world):
+    """One layer: updates compile in half the time."""
+    return small_policy(world, 1)
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +70,10 @@ def steps_of(rollouts, trajectory):
 
 def test_what_the_cache_gave_while_sampling_is_what_whole_sequences_give(saved, rollouts):
     """Seeds and vines, whose caches were forked in the middle of a sequence."""
+    whole = jax.jit(saved.policy.sequences)
     for trajectory in range(rollouts.num_trajectories):
         obs, length = steps_of(rollouts, trajectory)
-        logits, values = saved.policy.sequences(saved.params, obs)
+        logits, values = whole(saved.params, obs)
         own = slice(rollouts.offsets[trajectory], rollouts.offsets[trajectory + 1])
         np.testing.assert_allclose(logits[0, :length], rollouts.logits[own], atol=2e-5)
         np.testing.assert_allclose(values[0, :length], rollouts.values[own], atol=2e-5)
@@ -76,7 +87,7 @@ def test_a_cache_can_be_begun_anywhere(saved, rollouts):
     act = Evaluator(saved.policy, saved.params)
     obs = {name: value[5:30] for name, value in rollouts.obs.items()}
     without, started = act(obs), act(obs, act.first_memory(obs))
-    stateless = saved.policy.apply(saved.params, obs)
+    stateless = jax.jit(saved.policy.apply)(saved.params, obs)
     np.testing.assert_allclose(without.logits, stateless[0], atol=2e-5)
     np.testing.assert_allclose(started.logits, stateless[0], atol=2e-5)
     np.testing.assert_allclose(started.value, stateless[1], atol=2e-5)
@@ -84,8 +95,8 @@ def test_a_cache_can_be_begun_anywhere(saved, rollouts):
 
 
 def test_batches_larger_than_the_largest_size_are_cut(world, saved):
-    small = Evaluator(saved.policy, saved.params, sizes=(2, 4))
-    obs = observe(world, world.start([0, 1, 1, 0, 1, 0, 0, 1, 1]))
+    small = Evaluator(saved.policy, saved.params, sizes=(8,))
+    obs = observe(world, world.start([0, 1, 1, 0, 1, 0, 0, 1, 1, 0]))
     np.testing.assert_allclose(small(obs).logits, Evaluator(saved.policy, saved.params)(obs).logits, atol=2e-5)
 
 
@@ -93,8 +104,9 @@ def test_later_tokens_change_nothing_before_them(saved):
     tokens = np.array([[1, 5, 6, 7, 8, 9]], np.int32)
     changed = np.array([[1, 5, 6, 2, 3, 4]], np.int32)
     at = np.array([[1, 2, 3]], np.int32)
+    whole = jax.jit(saved.policy.sequences)
     one, other = (
-        saved.policy.sequences(saved.params, {"tokens": np.repeat(rows[:, None], 3, axis=1), "length": at})[0]
+        whole(saved.params, {"tokens": np.repeat(rows[:, None], 3, axis=1), "length": at})[0]
         for rows in (tokens, changed)
     )
     np.testing.assert_allclose(one, other, atol=1e-6)
@@ -105,13 +117,13 @@ def flat_policy(policy):
     return poly.Policy("flat", policy.init, lambda params, obs: policy.apply(params, obs), {})
 
 
-def test_an_update_on_whole_sequences_is_the_update_on_single_steps(saved, rollouts):
+def test_an_update_on_whole_sequences_is_the_update_on_single_steps(shallow, rollouts):
     """One minibatch with everything in it: the same loss, the same gradients, the same parameters afterwards."""
     config = make_config("poly-ppo", "triangle", epochs=1, minibatch_size=10_000, rollouts_per_state=4, set_size=2)
     targets = estimate(rollouts, config, np.random.default_rng(1))
     found = []
-    for policy in (saved.policy, flat_policy(saved.policy)):
-        learner = init_learner(saved.params, config)
+    for policy in (shallow.policy, flat_policy(shallow.policy)):
+        learner = init_learner(shallow.params, config)
         found.append(
             update(policy, learner, rollouts, targets, config, Coefficients(0.01, 0.1), np.random.default_rng(2))
         )
@@ -119,7 +131,7 @@ def test_an_update_on_whole_sequences_is_the_update_on_single_steps(saved, rollo
     for name, value in stats.items():
         assert value == pytest.approx(single_stats[name], rel=1e-3, abs=1e-5), name
     # Adam's first step has the size of the learning rate wherever a gradient is not 0, so only directions are compared.
-    moved = [jax.tree.leaves(jax.tree.map(lambda a, b: a - b, one.params, saved.params)) for one in (whole, single)]
+    moved = [jax.tree.leaves(jax.tree.map(lambda a, b: a - b, one.params, shallow.params)) for one in (whole, single)]
     agreeing = [jnp.sign(a) == jnp.sign(b) for a, b in zip(*moved, strict=True)]
     assert np.mean(np.concatenate([np.ravel(part) for part in agreeing])) > 0.99
 
@@ -137,19 +149,29 @@ def test_minibatches_hold_every_step_once_an_epoch(rollouts):
         assert len(own) == 0 or (own == np.arange(own[0], own[0] + len(own))).all()
 
 
+RATE = 3e-3  # one for all runs, so that their update is compiled once
 METHODS = ("reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_runs_through_the_same_loop(world, saved, method):
+def test_every_method_runs_through_the_same_loop(world, shallow, method):
     few = {"rollouts_per_state": 4} if method.startswith("poly") else {}
-    config = make_config(method, "triangle", iterations=2, budget=36, set_size=2, evaluation_rollouts=4, **few)
-    result = poly.finetune(world, saved, config)
+    config = make_config(
+        method,
+        "triangle",
+        iterations=2,
+        budget=36,
+        set_size=2,
+        actor_learning_rate=RATE,
+        evaluation_rollouts=4,
+        **few,
+    )
+    result = poly.finetune(world, shallow, config)
     assert config.window == 0 or not config.polychromic
     assert np.isfinite(result.metrics[-1]["policy_loss"])
 
 
-def test_the_closed_form_on_one_group_learns_to_answer_in_different_ways(world, saved):
+def test_the_closed_form_on_one_group_learns_to_answer_in_different_ways(world, shallow):
     config = make_config(
         "poly-ppo",
         iterations=60,
@@ -160,11 +182,11 @@ def test_the_closed_form_on_one_group_learns_to_answer_in_different_ways(world, 
         set_size=8,
         window=-1,
         configurations_per_iteration=2,
-        actor_learning_rate=3e-3,
+        actor_learning_rate=RATE,
         evaluation_rollouts=16,
         evaluate_every=0,
     )
-    result = poly.finetune(world, saved, config)
+    result = poly.finetune(world, shallow, config)
     first, last = result.metrics[0]["successes"], result.metrics[-1]["successes"]
     assert last > first + 0.3
     assert result.evaluations[-1]["distinct_strategies"] > 3
