@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo theory browser test test-trl test-verl test-minari base-policies check format lint types docs serve-docs \
+.PHONY: help demo theory browser test test-trl test-verl test-minari test-wandb base-policies check format lint types docs serve-docs \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -75,6 +75,15 @@ test-verl: .venv-verl/.ready  ## the verl adapter against verl's own functions
 test-minari: .venv-minari/.ready  ## import from and export to real Minari datasets
 	.venv-minari/bin/pytest tests_minari
 
+.venv-wandb/.ready: requirements/dev.lock requirements/wandb.lock pyproject.toml
+	$(PYTHON) -m venv .venv-wandb
+	.venv-wandb/bin/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock --requirement requirements/wandb.lock
+	.venv-wandb/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-wandb: .venv-wandb/.ready  ## logging to Weights & Biases, offline
+	.venv-wandb/bin/pytest tests_wandb
+
 # TASK=fourrooms makes one of them.
 TASK ?= all
 base-policies: $(BIN)/.ready  ## the five base policies from nothing, into base-policies/ and the package
@@ -132,5 +141,5 @@ lock:  ## renew the pinned versions (needs uv)
 		--group dev pyproject.toml --output-file requirements/dev.lock --upgrade
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .venv-trl .venv-verl .venv-minari .venv-bench-iteration $(WORLDS_VENV) site demo build dist \
+	rm -rf $(VENV) .venv-trl .venv-verl .venv-minari .venv-wandb .venv-bench-iteration $(WORLDS_VENV) site demo build dist \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis

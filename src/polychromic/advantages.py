@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polychromic.config import Config, load_callable, scheduled
+from polychromic.config import Config, in_unit_range, load_callable, scheduled
+from polychromic.config_check import has_closed_form
+from polychromic.core.closed_form import best_of_sets_with, mean_return_of_sets_with
 from polychromic.core.credit import set_advantages
 from polychromic.core.diversity import distinct_fraction
 from polychromic.core.objectives import best_of, mean_return, polychromic_objective, score_sets
@@ -33,6 +35,11 @@ SET_FORMERS: dict[str, Callable[..., Any]] = {
 }
 
 
+# What does not tell states apart: `mission` is a row of this iteration's table, and the configuration is in the key
+# anyway; `memory` sums up how a state was reached, so that hardly one would be met twice.
+NOT_PART_OF_THE_STATE = ("mission", "memory")
+
+
 @dataclass
 class VisitCounts:
     """N(s, a) over training: how often each action was drawn at each observation of each configuration."""
@@ -42,7 +49,8 @@ class VisitCounts:
     def add(self, rollouts: Rollouts) -> NDArray[np.float64]:
         """Count this iteration's steps and return N(s_t, a_t) of each, [S]."""
         tasks = np.repeat(rollouts.tasks, np.diff(rollouts.offsets))
-        keys = row_hashes({**rollouts.obs, "~task": tasks, "~action": rollouts.actions})
+        state = {name: value for name, value in rollouts.obs.items() if name not in NOT_PART_OF_THE_STATE}
+        keys = row_hashes({**state, "~task": tasks, "~action": rollouts.actions})
         distinct, which, times = np.unique(keys, return_inverse=True, return_counts=True)
         totals = np.empty(len(distinct))
         for index, (key, count) in enumerate(zip(distinct.tolist(), times.tolist(), strict=True)):
@@ -78,6 +86,7 @@ def estimate(
         advantages[in_window] = weight * per_step[in_window] + (1 - weight) * base[in_window]
         stats |= {
             "polychromic_std": float(per_step[in_window].std()),
+            "polychromic_to_gae": float(per_step[in_window].std() / (base.std() + 1e-12)),
             "polychromic_share": float(in_window.mean()),
             "all_zero_groups": float((scores_seen == 0).mean()),
         }
@@ -86,7 +95,8 @@ def estimate(
     if config.ucb > 0:
         if visits is None:
             raise UserError(f"ucb is {config.ucb}, but no visit counts were given")
-        advantages += config.ucb * np.minimum(1.0, visits.add(rollouts) ** -0.5)
+        counts = (visits if config.ucb_counts == "training" else VisitCounts()).add(rollouts)
+        advantages += config.ucb * np.minimum(1.0, counts**-0.5)
     return Targets(
         _normalised(advantages, in_window, config.normalise).astype(np.float32),
         value_targets.astype(np.float32),
@@ -101,24 +111,22 @@ def group_advantages(
 
     A group's largest score stands for "is there any signal": it is 0 where all scores are.
     """
-    low, high = config.return_range
-    first_step = rollouts.offsets[:-1]
-    returns = discounted_return(rollouts.rewards, rollouts.offsets, discount=config.discount)[first_step]
-    scaled = ((returns - low) / (high - low))[rollouts.groups]
-    if scaled.min() < -1e-6 or scaled.max() > 1 + 1e-6:
+    returns = _first_returns(rollouts, config.discount)
+    scaled = np.asarray(in_unit_range(config)(returns), np.float64)
+    if scaled.shape != returns.shape:
+        raise UserError(f"return_map returned shape {scaled.shape}; one number per return is needed: {returns.shape}")
+    if not (scaled.min() >= -1e-6 and scaled.max() <= 1 + 1e-6):
+        spans = f"returns span {returns.min():.4g} to {returns.max():.4g}"
+        if config.return_map != "range":
+            raise UserError(f"return_map is {config.return_map!r}, which leaves [0, 1] where {spans}")
         raise UserError(
-            f"return_range is {config.return_range}, but returns span {returns.min():.4g} to {returns.max():.4g}; "
-            "give the lowest and the highest return of the task"
+            f"return_range is {config.return_range}, but {spans}; give the lowest and the highest return of the task"
         )
-    scaled = np.clip(scaled, 0.0, 1.0)
+    scaled = np.clip(scaled, 0.0, 1.0)[rollouts.groups]
     labels = rollouts.labels[rollouts.groups]
     num_groups, size = labels.shape
-    closed = (config.objective, config.diversity, config.num_sets) == ("polychromic", "distinct", 0)
-    if closed:
-        # The best set has a score of 0 only if nothing was earned or all members are alike.
-        alike = (labels == labels[:, :1]).all(axis=1)
-        best = np.where(alike, 0.0, scaled.max(axis=1))
-        return polychromic_advantages(scaled, labels, set_size=config.set_size), best
+    if has_closed_form(config):
+        return _over_all_sets(scaled, labels, config)
     if config.num_sets == 0:
         sets = np.broadcast_to(all_sets(size, config.set_size), (num_groups, *all_sets(size, config.set_size).shape))
     else:
@@ -132,6 +140,25 @@ def group_advantages(
         diversity=load_callable("diversity", config.diversity, DIVERSITIES),
     )
     return set_advantages(scores, sets, size, credit=config.credit), np.abs(scores).max(axis=-1)
+
+
+def _over_all_sets(
+    scaled: NDArray[np.float64], labels: NDArray[np.uint64], config: Config
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`group_advantages` over all C(N, n) sets in closed form: E[f | i in the set] − E[f]."""
+    best = scaled.max(axis=1)
+    if config.objective == "polychromic":
+        # The best set has a score of 0 only if nothing was earned or all members are alike.
+        alike = (labels == labels[:, :1]).all(axis=1)
+        return polychromic_advantages(scaled, labels, set_size=config.set_size), np.where(alike, 0.0, best)
+    closed = {"best-of": best_of_sets_with, "mean-return": mean_return_of_sets_with}[config.objective]
+    scores = closed(scaled, config.set_size)
+    return scores - scores.mean(axis=1, keepdims=True), best
+
+
+def _first_returns(rollouts: Rollouts, discount: float) -> NDArray[np.float64]:
+    """What each trajectory collected from its first step on, discounted, [K]."""
+    return discounted_return(rollouts.rewards, rollouts.offsets, discount=discount)[rollouts.offsets[:-1]]
 
 
 def _single_trajectory_advantages(
@@ -155,16 +182,16 @@ def _single_trajectory_advantages(
     advantages = estimated(1.0 if config.advantage == "return" else config.gae_lambda)
     targets = (advantages if config.value_target == "gae" else estimated(1.0)) + rollouts.values
     if config.advantage in ("grpo", "rloo"):
-        advantages = _group_relative(rollouts, config.advantage)
+        advantages = _group_relative(rollouts, config)
     return advantages, targets
 
 
-def _group_relative(rollouts: Rollouts, kind: str) -> NDArray[np.float64]:
+def _group_relative(rollouts: Rollouts, config: Config) -> NDArray[np.float64]:
     """The same advantage at every step of a trajectory, from its return among those of its group."""
-    returns = rollouts.returns[rollouts.groups]
+    returns = _first_returns(rollouts, config.discount)[rollouts.groups]
     size = returns.shape[1]
     centred = returns - returns.mean(axis=1, keepdims=True)
-    if kind == "rloo":
+    if config.advantage == "rloo":
         relative = centred * size / max(size - 1, 1)  # R_i − mean of the others
     else:
         relative = centred / (returns.std(axis=1, keepdims=True) + 1e-8)

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from polychromic import __version__
 from polychromic.errors import UserError
@@ -53,6 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(COMMANDS)}."
         print(f"polychromic: no command '{name}'; {hint}", file=sys.stderr)
         return 2
+    # The installed script knows no working directory, but `package.module:function` may well be there.
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
     try:
         keep_freed_memory()
         # tyro is imported here so that `polychromic --help` answers at once.

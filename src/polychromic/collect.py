@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polychromic.core.returns import discounted_return
 from polychromic.errors import UserError
 from polychromic.policies.inference import Evaluator, observe, sample_actions
 from polychromic.types import Rollouts
@@ -24,9 +25,9 @@ ForkRule = Callable[["SeedSteps", int], Sequence[int]]
 class SeedSteps:
     """What a fork rule may look at: one entry per step of one seed rollout of length T."""
 
-    logits: NDArray[np.float32]  # [T, A]
+    logits: NDArray[np.float32]  # of the policy that played, divided by its temperature, [T, A]
     values: NDArray[np.float32]  # V(s_t), [T]
-    returns: NDArray[np.float64]  # what was collected from s_t on, [T]
+    returns: NDArray[np.float64]  # what was collected from s_t on, discounted, [T]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -53,6 +54,7 @@ FORK_RULES: dict[str, ForkRule] = {
     "spaced": spaced,
     "most-uncertain": most_uncertain,
     "worst-predicted": worst_predicted,
+    "none": spaced,  # a configuration with this name has forks_per_rollout = 0, so that no rule is ever asked
 }
 
 
@@ -68,6 +70,7 @@ def collect(
     initial_states_form_groups: bool = True,
     places_include_prefix: bool = False,
     temperature: float = 1.0,
+    discount: float = 1.0,
 ) -> Rollouts:
     """N seed rollouts of each task, then N vines from each of p states along every seed: N + N²p a task.
 
@@ -82,6 +85,7 @@ def collect(
         initial_states_form_groups: whether the seeds of a task are a group of their own.
         places_include_prefix: whether a vine's places count from the initial state on, and not from its fork.
         temperature: of the behaviour policy.
+        discount: γ of the returns that fork rules see.
     """
     tasks = np.asarray(tasks, np.int64)
     seed_tasks = np.repeat(tasks, rollouts_per_state)
@@ -91,7 +95,7 @@ def collect(
     parts, part_tasks, groups = [seeds], [seed_tasks], [seed_groups]
     prefixes: list[tuple[int, int] | None] = [None] * len(seed_tasks)
     if forking:
-        forks = _forks(seeds, fork_rule, forks_per_rollout)
+        forks = _forks(seeds, fork_rule, forks_per_rollout, temperature, discount)
         state = world.concatenate([seeds.states[step][[seeds.row_at(step, seed)]] for seed, step in forks])
         memory = seeds.memory_at(forks)
         each = np.repeat(np.arange(len(forks)), rollouts_per_state)
@@ -236,12 +240,12 @@ def roll(
     )
 
 
-def _forks(seeds: Steps, rule: ForkRule, num_forks: int) -> list[tuple[int, int]]:
+def _forks(seeds: Steps, rule: ForkRule, num_forks: int, temperature: float, discount: float) -> list[tuple[int, int]]:
     """(seed, step) of every fork, in order."""
     forks = []
+    returns = discounted_return(seeds.rewards, seeds.offsets, discount=discount)
     for seed, (start, end) in enumerate(zip(seeds.offsets[:-1], seeds.offsets[1:], strict=True)):
-        rewards = seeds.rewards[start:end].astype(np.float64)
-        shown = SeedSteps(seeds.logits[start:end], seeds.values[start:end], rewards[::-1].cumsum()[::-1])
+        shown = SeedSteps(seeds.logits[start:end] / temperature, seeds.values[start:end], returns[start:end])
         steps = [int(step) for step in rule(shown, num_forks)]
         if len(steps) != num_forks or any(not 0 <= step < end - start for step in steps):
             raise UserError(

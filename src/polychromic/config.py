@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
+from polychromic.config_check import (
+    NAMED_FUNCTIONS,
+    check_ranges,
+    check_together,
+    checked_values,
+    largest_group,
+    nearest,
+)
 from polychromic.errors import UserError
 
 Schedule = Literal["constant", "linear", "cosine"]
@@ -30,12 +37,12 @@ class Config:
     """B: most trajectories per configuration and iteration."""
     configurations_per_iteration: int = 1
     """Configurations played in an iteration, each with its own budget; a shuffled cycle visits all equally often."""
-    rollouts_per_state: int = 8
-    """N: seed rollouts of a configuration, and vines from each fork. 0: as many as the budget allows."""
+    rollouts_per_state: int = 0
+    """N: seed rollouts of a configuration, and vines from each fork. 0: as many as the budget allows, the paper's 8."""
     forks_per_rollout: int = 2
     """p: rollout states along each seed rollout; N + N²p must fit into the budget. 0: no vines."""
     fork_rule: str = "spaced"
-    """Where seeds are forked: spaced, most-uncertain, worst-predicted, or your own package.module:function."""
+    """Where seeds are forked: spaced, most-uncertain, worst-predicted, none, or your own package.module:function."""
     initial_states_form_groups: bool = True
     """Whether the seed rollouts of a configuration are a group of their own."""
     places_include_prefix: bool = False
@@ -66,6 +73,8 @@ class Config:
     """How the weight moves from its value to 0 over the run: constant (it stays), linear, cosine."""
     return_range: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest return of the task; returns are mapped to [0, 1] with it for the set objective."""
+    return_map: str = "range"
+    """How returns are mapped to [0, 1]: range (by return_range), or your own package.module:function of returns."""
 
     # ---- advantages
     advantage: Literal["gae", "return", "grpo", "rloo"] = "gae"
@@ -81,7 +90,9 @@ class Config:
     normalise: Literal["joint", "per-kind", "minibatch", "none"] = "joint"
     """Advantages to mean 0, deviation 1: over the batch; GAE and polychromic steps apart; per minibatch; not at all."""
     ucb: float = 0.0
-    """λ_UCB: adds λ · min(1, N(s, a)^(−1/2)) to every advantage, with counts kept over training."""
+    """λ_UCB: adds λ · min(1, N(s, a)^(−1/2)) to every advantage."""
+    ucb_counts: Literal["training", "iteration"] = "training"
+    """Whether N(s, a) runs over training (and is kept in checkpoints), or begins anew in every iteration."""
 
     # ---- update
     epochs: int = 2
@@ -114,7 +125,12 @@ class Config:
     """Iterations between checkpoints."""
 
     def __post_init__(self) -> None:
-        _check(self)
+        for name, value in checked_values(self).items():
+            object.__setattr__(self, name, value)  # a list read from a file becomes a tuple, a 1 for a float 1.0
+        if self.fork_rule == "none":
+            object.__setattr__(self, "forks_per_rollout", 0)
+        check_ranges(self, METHODS)
+        check_together(self, METHODS)
 
     @property
     def group_size(self) -> int:
@@ -138,42 +154,78 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 METHODS |= {f"{name}-ucb": {**changes, "ucb": 0.1} for name, changes in list(METHODS.items())}
 
-# Presets: 'paper' is the literal reading everywhere; tasks differ in the window alone.
-TASK_PRESETS: dict[str, dict[str, Any]] = {"triangle": {"window": 0}}
+# Presets of tasks: only the window differs, as sentences of the triangle task are a few tokens long.
+TASK_PRESETS: dict[str, dict[str, Any]] = {
+    **{task: {"window": 5} for task in ("fourrooms", "goto", "pickup", "synthseq", "bosslevel")},
+    "triangle": {"window": 0},
+}
+# Presets of readings. 'paper' takes the table of hyperparameters and the pseudocode literally, whatever the defaults.
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "budget": 136,
+        "configurations_per_iteration": 1,
+        "discount": 1.0,
+        "gae_lambda": 0.95,
+        "normalise": "joint",
+        "minibatch_size": 64,
+        "actor_learning_rate": 1e-5,
+        "critic_learning_rate": 1e-4,
+        "value_coefficient": 0.5,
+        "max_grad_norm": 0.5,
+        "temperature": 1.0,
+        "time_limit": "terminal",
+        "value_target": "gae",
+    },
+}
+# The same for sets and vines, which the other methods do not have. Literally only vines are filed under rollout states,
+# and each set overwrites the advantages of its members.
+_PAPER_SETS: dict[str, Any] = {
+    "rollouts_per_state": 8,
+    "forks_per_rollout": 2,
+    "fork_rule": "spaced",
+    "set_size": 4,
+    "num_sets": 4,
+    "set_former": "random",
+    "objective": "polychromic",
+    "diversity": "distinct",
+    "polychromic_weight": 1.0,
+    "initial_states_form_groups": False,
+    "places_include_prefix": False,
+    "credit": "last",
+}
 
 
-def make_config(method: str = "poly-ppo", task: str = "", **changes: Any) -> Config:
+def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "default", **changes: Any) -> Config:
     """The configuration of a method on a task, with your changes.
 
     Args:
         method: one of `METHODS`.
         task: a task with a preset of its own, or anything else for the common one.
+        preset: 'default', or 'paper' for the paper's values whatever the defaults are.
         changes: any field of `Config`.
     """
-    if method not in METHODS:
-        near = difflib.get_close_matches(method, METHODS, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"choose one of {', '.join(METHODS)}"
-        raise UserError(f"method is {method!r}; {hint}")
+    if not isinstance(method, str) or method not in METHODS:
+        raise UserError(f"method is {method!r}; {nearest(method, METHODS)}choose one of {', '.join(METHODS)}")
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise UserError(f"preset is {preset!r}; {nearest(preset, PRESETS)}choose one of {', '.join(PRESETS)}")
     known = {field.name for field in fields(Config)}
     for name in changes:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise UserError(f"{name} is not a setting" + (f"; did you mean '{near[0]}'?" if near else ""))
-    return Config(**{**METHODS[method], **TASK_PRESETS.get(task, {}), **changes, "method": method})
+            raise UserError(f"{name} is not a setting; {nearest(name, known)}".rstrip("; "))
+    readings = {**PRESETS[preset], **(_PAPER_SETS if preset == "paper" and method.startswith("poly") else {})}
+    return Config(**{**readings, **METHODS[method], **TASK_PRESETS.get(task, {}), **changes, "method": method})
 
 
 def from_dict(saved: Mapping[str, Any]) -> Config:
     """The configuration that `asdict` wrote."""
-    values = dict(saved)
-    values["return_range"] = tuple(values["return_range"])
-    return Config(**values)
+    return Config(**saved)
 
 
-def largest_group(budget: int, forks: int) -> int:
-    """The largest N with N + N²p ≤ B."""
-    if forks == 0:
-        return budget
-    return int((math.isqrt(1 + 4 * forks * budget) - 1) // (2 * forks))
+def in_unit_range(config: Config) -> Callable[..., Any]:
+    """What maps the returns of a group to [0, 1]."""
+    low, high = config.return_range
+    return load_callable("return_map", config.return_map, {"range": lambda returns: (returns - low) / (high - low)})
 
 
 def scheduled(value: float, schedule: Schedule, progress: float) -> float:
@@ -191,65 +243,29 @@ def load_callable(field: str, name: str, known: Mapping[str, Callable[..., Any]]
         return known[name]
     module, _, function = name.partition(":")
     if not function:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean '{near[0]}'? " if near else ""
+        hint = nearest(name, known)
         raise UserError(f"{field} is {name!r}; {hint}choose one of {', '.join(known)}, or package.module:function")
     try:
         found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"{field} is {name!r}, which cannot be imported: {error}") from error
+    except Exception as error:  # a user's module may raise anything while it is imported
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{field} is {name!r}, which cannot be imported: {why}") from error
     if not callable(found):
         raise UserError(f"{field} is {name!r}, which is not a function")
     return found  # type: ignore[no-any-return]
 
 
-def _check(config: Config) -> None:
-    """Refuse what cannot work before anything starts."""
-    whole = ("iterations", "budget", "configurations_per_iteration", "set_size", "epochs", "minibatch_size")
-    for name in (*whole, "evaluation_rollouts", "checkpoint_every"):
-        if getattr(config, name) < 1:
-            raise UserError(f"{name} is {getattr(config, name)}; it must be at least 1")
-    for name in (
-        "rollouts_per_state",
-        "forks_per_rollout",
-        "num_sets",
-        "evaluate_every",
-        "ucb",
-        "clip",
-        "kl_coefficient",
-    ):
-        if getattr(config, name) < 0:
-            raise UserError(f"{name} is {getattr(config, name)}; it must be at least 0")
-    for name in ("actor_learning_rate", "critic_learning_rate", "max_grad_norm", "temperature"):
-        if not getattr(config, name) > 0:
-            raise UserError(f"{name} is {getattr(config, name)}; it must be above 0")
-    for name in ("discount", "gae_lambda", "polychromic_weight"):
-        if not 0 <= getattr(config, name) <= 1:
-            raise UserError(f"{name} is {getattr(config, name)}; it must lie between 0 and 1")
-    if config.window < -1:
-        raise UserError(f"window is {config.window}; it must be a number of steps from 0 on, or -1 for all")
-    if not config.return_range[0] < config.return_range[1]:
-        raise UserError(f"return_range is {config.return_range}; its lowest must be below its highest")
-    size, forks = config.group_size, config.forks_per_rollout
-    if config.trajectories > config.budget:
-        fitting = (config.budget - size) // size**2 if size <= config.budget else 0
-        raise UserError(
-            f"budget is {config.budget}, but rollouts_per_state = {size} with forks_per_rollout = {forks} needs "
-            f"N + N²p = {config.trajectories}; what fits is forks_per_rollout ≤ {fitting} or "
-            f"rollouts_per_state ≤ {largest_group(config.budget, forks)}"
-        )
-    if size < 1:
-        raise UserError(f"budget is {config.budget}, too small for a single rollout with {forks} forks")
-    if config.polychromic:
-        if config.set_size >= size:
-            raise UserError(
-                f"set_size is {config.set_size}, but a group has {size} rollouts; sets are compared with each other, "
-                f"so set_size must be at most {size - 1}"
-            )
-        if forks == 0 and not config.initial_states_form_groups:
-            raise UserError(
-                "forks_per_rollout is 0 and initial_states_form_groups is False: no group is left for set advantages"
-            )
-
-
-__all__ = ["METHODS", "Config", "asdict", "from_dict", "load_callable", "make_config", "replace", "scheduled"]
+__all__ = [
+    "METHODS",
+    "NAMED_FUNCTIONS",
+    "PRESETS",
+    "Config",
+    "asdict",
+    "from_dict",
+    "in_unit_range",
+    "largest_group",
+    "load_callable",
+    "make_config",
+    "replace",
+    "scheduled",
+]

@@ -44,6 +44,8 @@ class Run:
     def __init__(self, folder: Path, description: Mapping[str, Any]) -> None:
         """Open a new folder, or one that was made for exactly the same run."""
         self.folder = folder
+        described = json.loads(json.dumps(description))
+        check_folder(folder, described)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / ".lock").open("w")
@@ -55,7 +57,9 @@ class Run:
         self._board: Any = None
         try:
             self._acquire()
-            self._describe(json.loads(json.dumps(description)))
+            check_folder(folder, described)  # again: now nobody else can change it
+            if not (folder / "config.json").exists() or not _has_begun(folder):
+                write_text(folder / "config.json", json.dumps(described, indent=1) + "\n")
         except UserError:
             self._lock.close()
             raise
@@ -74,23 +78,6 @@ class Run:
         except OSError as error:
             raise UserError(f"out: another process is writing to {self.folder}") from error
 
-    @property
-    def done(self) -> bool:
-        """Whether the run is complete."""
-        return (self.folder / "done.json").exists()
-
-    def _describe(self, description: dict[str, Any]) -> None:
-        path = self.folder / "config.json"
-        if path.exists():
-            found = read_json(path)
-            for name, (before, now) in _differences(found, description):
-                raise UserError(
-                    f"out: {self.folder} holds a run with {name} = {before!r}, now it is {now!r}; "
-                    "give another folder, or the same settings to go on with it"
-                )
-        else:
-            write_text(path, json.dumps(description, indent=1) + "\n")
-
     def resume(self, learner: Any) -> Checkpoint:
         """The last checkpoint, in the shape of `learner`; logs are cut back to it. A fresh run starts at 0."""
         path = self.folder / "checkpoint.safetensors"
@@ -108,7 +95,14 @@ class Run:
         for name in LOGS:
             # What was written after the checkpoint will be written again.
             log = (self.folder / name).open("a+b")
-            log.truncate(lengths.get(name, 0) if name != TIMING else self._timed_before(checkpoint.iteration))
+            kept = lengths.get(name, 0) if name != TIMING else self._timed_before(checkpoint.iteration)
+            if log.seek(0, os.SEEK_END) < kept:
+                log.close()
+                raise UserError(
+                    f"out: {self.folder / name} is shorter than at the last checkpoint, so lines of it are lost; "
+                    "put the file back, or give another folder"
+                )
+            log.truncate(kept)
             self._logs[name] = log
         return checkpoint
 
@@ -159,12 +153,50 @@ class Run:
         write_text(self.folder / "done.json", json.dumps(summary, indent=1) + "\n")
 
 
+def is_done(folder: Path) -> bool:
+    """Whether a folder holds a complete run."""
+    return (folder / "done.json").exists()
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether there is anything in a run's folder that a new description would make wrong."""
+    log = folder / "metrics.jsonl"
+    return is_done(folder) or (folder / "checkpoint.safetensors").exists() or (log.exists() and log.stat().st_size > 0)
+
+
+def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
+    """Refuse a folder that holds anything but this very run. Nothing is written."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UserError(f"out: cannot write to {folder} (it is a file); give a folder")
+    path = folder / "config.json"
+    if not path.exists():
+        strange = sorted(file.name for file in folder.iterdir() if file.name != ".lock")
+        if strange:
+            raise UserError(f"out: {folder} is not empty ({strange[0]}, …) and holds no run; give a new folder")
+        return
+    found = read_json(path)
+    if not isinstance(found, dict) or not isinstance(found.get("config"), dict) or "policy" not in found:
+        raise UserError(f"out: {path} was not written by polychromic finetune; give a new folder")
+    if not _has_begun(folder):
+        return
+    for name, (before, now) in _differences(found, json.loads(json.dumps(description))):
+        raise UserError(
+            f"out: {folder} holds a run with {name} = {before!r}, now it is {now!r}; "
+            "give another folder, or the same settings to go on with it"
+        )
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a log; a last line that was cut off is left out."""
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")
-    return [json.loads(line) for line in lines[:-1] if line]
+    try:
+        return [json.loads(line) for line in lines[:-1] if line]
+    except ValueError as error:
+        raise UserError(f"{path} has a line that is not JSON: {error}") from error
 
 
 def read_json(path: Path) -> Any:

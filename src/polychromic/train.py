@@ -12,20 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polychromic.advantages import VisitCounts, estimate
+from polychromic.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS, VisitCounts, estimate
 from polychromic.collect import FORK_RULES, collect
-from polychromic.config import Config, load_callable, make_config, scheduled
+from polychromic.config import Config, in_unit_range, load_callable, make_config, scheduled
 from polychromic.core.metrics import coverage, pass_at_k
+from polychromic.describe import describe_world
 from polychromic.errors import UserError
 from polychromic.evaluate.attempts import play_tasks
-from polychromic.policies.files import PolicyInfo, SavedPolicy, save_policy
+from polychromic.policies.files import PolicyInfo, SavedPolicy, load_policy, save_policy
 from polychromic.policies.inference import Evaluator
+from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import parameters_hash
-from polychromic.runs import Checkpoint, Run, read_lines
+from polychromic.runs import Checkpoint, Run, check_folder, is_done, read_lines
 from polychromic.types import Rollouts
 from polychromic.update import Coefficients, Learner, all_finite, init_learner, update
 
 Watcher = Callable[[int, Mapping[str, Any]], None]
+
+# A stream of random numbers for each purpose, so that no two of them ever coincide.
+COLLECTING, DEALING, EVALUATING = 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Result:
 
 def finetune(
     world: Any,
-    saved: SavedPolicy,
+    policy: SavedPolicy | tuple[Policy, Params],
     config: Config | None = None,
     *,
     out: Path | str | None = None,
@@ -50,7 +55,7 @@ def finetune(
 
     Args:
         world: any forkable world.
-        saved: the policy to start from (`polychromic.load_policy`).
+        policy: the policy to start from (`polychromic.load_policy`), or your own network as (`Policy`, parameters).
         config: the run's choices; or give `method` and any of their fields as further arguments.
         out: a folder for the run. The same call goes on with an interrupted run; a complete one is only read.
         watch: called after every iteration with its number and figures.
@@ -58,40 +63,74 @@ def finetune(
     if config is not None and settings:
         raise UserError(f"config is given, and {', '.join(settings)} too; change the configuration instead")
     config = config or make_config(**settings)
+    saved = as_saved(policy)
+    check_run(world, saved, config, out)
+    if out is None:
+        return _without_folder(world, saved, config, watch)
+    folder = Path(out)
+    if not is_done(folder):
+        _run_in(folder, world, saved, config, watch)
+    final = load_policy(folder / "policy.safetensors", saved.policy)
+    return Result(final, read_lines(folder / "metrics.jsonl"), read_lines(folder / "evaluations.jsonl"))
+
+
+def check_run(world: Any, policy: SavedPolicy, config: Config, out: Path | str | None = None) -> None:
+    """Refuse what cannot run before anything is written: functions, world and folder must go with the settings."""
+    load_callable("fork_rule", config.fork_rule, FORK_RULES)
+    load_callable("set_former", config.set_former, SET_FORMERS)
+    load_callable("objective", config.objective, OBJECTIVES)
+    load_callable("diversity", config.diversity, DIVERSITIES)
+    in_unit_range(config)
     if config.configurations_per_iteration > world.num_tasks:
         raise UserError(
             f"configurations_per_iteration is {config.configurations_per_iteration}, the world has {world.num_tasks}"
         )
     if config.polychromic and not getattr(world, "has_places", True):
         raise UserError("the world names no places, so all rollouts would count as alike; give from_gymnasium(place=…)")
-    learner = init_learner(saved.params, config)
-    if out is None:
-        return _without_folder(world, saved, config, learner, watch)
-    with Run(Path(out), _description(world, saved, config)) as run:
-        checkpoint = run.resume(learner)
-        learner, visits = checkpoint.learner, VisitCounts(checkpoint.visits)
-        if not run.done:
-            for iteration in range(checkpoint.iteration, config.iterations):
-                started = time.perf_counter()
+    if out is not None:
+        check_folder(Path(out), describe_run(world, policy, config))
+
+
+def as_saved(policy: SavedPolicy | tuple[Policy, Params]) -> SavedPolicy:
+    """A policy as it is loaded from a file, or a network with its parameters."""
+    if isinstance(policy, SavedPolicy):
+        return policy
+    if isinstance(policy, tuple) and len(policy) == 2 and isinstance(policy[0], Policy):
+        return SavedPolicy(policy[0], policy[1], PolicyInfo())
+    raise UserError(
+        f"policy is a {type(policy).__name__}; give what polychromic.load_policy returns, or (Policy, parameters)"
+    )
+
+
+def _run_in(folder: Path, world: Any, saved: SavedPolicy, config: Config, watch: Watcher | None) -> None:
+    """Begin or go on with a run, up to its end."""
+    with Run(folder, describe_run(world, saved, config)) as run:
+        checkpoint = run.resume(init_learner(saved.params, config))
+        learner, visits, kept = checkpoint.learner, VisitCounts(checkpoint.visits), checkpoint.iteration
+        for iteration in range(checkpoint.iteration, config.iterations):
+            started = time.perf_counter()
+            try:
                 learner, figures, evaluation = iterate(world, saved, learner, config, iteration, visits)
-                if not all_finite(learner):
-                    raise UserError(_diverged(run, config, iteration))
-                run.log("metrics.jsonl", iteration, figures)
-                if evaluation:
-                    run.log("evaluations.jsonl", iteration + 1, evaluation)
-                seconds = time.perf_counter() - started
-                run.log("timing.jsonl", iteration, {"seconds": seconds, "steps_per_second": figures["steps"] / seconds})
-                if watch:
-                    watch(iteration, {**figures, **evaluation, "seconds": seconds})
-                if (iteration + 1) % config.checkpoint_every == 0 or iteration + 1 == config.iterations:
-                    run.save(Checkpoint(iteration + 1, learner, visits.counts))
+            except UserError as error:
+                raise UserError(f"iteration {iteration}: {error}; {_last_good(folder, kept)}") from error
+            run.log("metrics.jsonl", iteration, figures)
+            if evaluation:
+                run.log("evaluations.jsonl", iteration + 1, evaluation)
+            seconds = time.perf_counter() - started
+            run.log("timing.jsonl", iteration, {"seconds": seconds, "steps_per_second": figures["steps"] / seconds})
+            if watch:
+                watch(iteration, {**figures, **evaluation, "seconds": seconds})
+            if (iteration + 1) % config.checkpoint_every == 0 or iteration + 1 == config.iterations:
+                kept = iteration + 1
+                run.save(Checkpoint(kept, learner, visits.counts))
         final = _result_policy(saved, learner, config)
-        if not run.done:
-            save_policy(run.folder / "policy.safetensors", final.policy, final.params, final.info)
-        evaluations = read_lines(run.folder / "evaluations.jsonl")
-        if not run.done:
-            run.finish({"iterations": config.iterations, **evaluations[-1]})
-        return Result(final, read_lines(run.folder / "metrics.jsonl"), evaluations)
+        save_policy(folder / "policy.safetensors", final.policy, final.params, final.info)
+        run.finish({"iterations": config.iterations, **read_lines(folder / "evaluations.jsonl")[-1]})
+
+
+def random_stream(seed: int, purpose: int, number: int) -> np.random.Generator:
+    """The generator of a purpose and the number of its iteration or deck."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, number)))
 
 
 def iterate(
@@ -101,8 +140,8 @@ def iterate(
 
     All randomness comes from (seed, iteration), so an iteration can be repeated on its own.
     """
-    rng = np.random.default_rng([config.seed, iteration])
-    progress = iteration / config.iterations
+    rng = random_stream(config.seed, COLLECTING, iteration)
+    progress = iteration / max(config.iterations - 1, 1)  # 1 in the last iteration: schedules reach their end
     tasks = configurations_of(iteration, config, world.num_tasks)
     if hasattr(world, "reseed"):  # a world with noise of its own
         world.reseed(int(rng.integers(2**31)))
@@ -120,12 +159,19 @@ def iterate(
         initial_states_form_groups=config.initial_states_form_groups,
         places_include_prefix=config.places_include_prefix,
         temperature=config.temperature,
+        discount=config.discount,
     )
+    _refuse_not_finite("a reward", rollouts.rewards, "look at what the world pays")
     targets = estimate(rollouts, config, rng, progress=progress, visits=visits)
     coefficients = Coefficients(
         scheduled(config.kl_coefficient, config.kl_schedule, progress), config.entropy_coefficient
     )
     learner, stats = update(saved.policy, learner, rollouts, targets, config, coefficients, rng)
+    _refuse_not_finite(
+        "a loss or a parameter",
+        np.array([*stats.values(), 0.0 if all_finite(learner) else np.nan]),
+        f"try a lower actor_learning_rate (now {config.actor_learning_rate}) or a smaller max_grad_norm",
+    )
     figures = {**_rollout_figures(rollouts), **targets.stats, **stats}
     evaluation: dict[str, Any] = {}
     every = config.evaluate_every
@@ -139,7 +185,7 @@ def configurations_of(iteration: int, config: Config, num_tasks: int) -> NDArray
     count = config.configurations_per_iteration
     first = iteration * count
     decks = range(first // num_tasks, (first + count - 1) // num_tasks + 1)
-    cards = np.concatenate([np.random.default_rng([config.seed, 1, deck]).permutation(num_tasks) for deck in decks])
+    cards = np.concatenate([random_stream(config.seed, DEALING, deck).permutation(num_tasks) for deck in decks])
     start = first - decks[0] * num_tasks
     return cards[start : start + count]
 
@@ -150,7 +196,7 @@ def evaluate_briefly(
     """Success, reward, pass@k, coverage and distinct strategies over all configurations, at temperature 1."""
     rollouts_each = config.evaluation_rollouts
     evaluator = Evaluator(saved.policy, learner.params, getattr(world, "mission_tokens", None))
-    rng = np.random.default_rng([config.seed, 2, iteration])
+    rng = random_stream(config.seed, EVALUATING, iteration)
     attempts = play_tasks(evaluator, world, rng, attempts=rollouts_each)
     returns = attempts.rewards.reshape(world.num_tasks, rollouts_each)
     strategies = attempts.strategies.reshape(world.num_tasks, rollouts_each)
@@ -178,17 +224,30 @@ def _rollout_figures(rollouts: Rollouts) -> dict[str, Any]:
     }
 
 
-def _without_folder(world: Any, saved: SavedPolicy, config: Config, learner: Learner, watch: Watcher | None) -> Result:
-    visits, metrics, evaluations = VisitCounts(), [], []
+def _refuse_not_finite(what: str, values: NDArray[Any], advice: str) -> None:
+    if not np.isfinite(values).all():
+        raise UserError(f"{what} is no longer finite; {advice}")
+
+
+def _last_good(folder: Path, iterations: int) -> str:
+    if not iterations:
+        return "no checkpoint had been written yet"
+    return f"the last good checkpoint, after {iterations} iterations, is {folder / 'checkpoint.safetensors'}"
+
+
+def _without_folder(world: Any, saved: SavedPolicy, config: Config, watch: Watcher | None) -> Result:
+    learner, visits, metrics, evaluations = init_learner(saved.params, config), VisitCounts(), [], []
     for iteration in range(config.iterations):
-        learner, figures, evaluation = iterate(world, saved, learner, config, iteration, visits)
-        if not all_finite(learner):
-            raise UserError(f"iteration {iteration}: the parameters are no longer finite; try a lower learning rate")
+        started = time.perf_counter()
+        try:
+            learner, figures, evaluation = iterate(world, saved, learner, config, iteration, visits)
+        except UserError as error:
+            raise UserError(f"iteration {iteration}: {error}") from error
         metrics.append({"iteration": iteration, **figures})
         if evaluation:
             evaluations.append({"iteration": iteration + 1, **evaluation})
         if watch:
-            watch(iteration, {**figures, **evaluation})
+            watch(iteration, {**figures, **evaluation, "seconds": time.perf_counter() - started})
     return Result(_result_policy(saved, learner, config), metrics, evaluations)
 
 
@@ -201,23 +260,11 @@ def _result_policy(saved: SavedPolicy, learner: Learner, config: Config) -> Save
     return SavedPolicy(saved.policy, params, info)
 
 
-def _description(world: Any, saved: SavedPolicy, config: Config) -> dict[str, Any]:
+def describe_run(world: Any, saved: SavedPolicy, config: Config) -> dict[str, Any]:
     """What must agree for a run to go on."""
     return {
         "config": asdict(config),
-        "task": getattr(world, "task", type(world).__name__),
-        "num_tasks": world.num_tasks,
-        "horizon": world.horizon,
-        "level_seeds": list(getattr(world, "seeds", ())),
+        **describe_world(world),
         "policy": parameters_hash(saved.params),
         "versions": {name: importlib.metadata.version(name) for name in ("polychromic", "jax", "numpy", "minigrid")},
     }
-
-
-def _diverged(run: Run, config: Config, iteration: int) -> str:
-    checkpoint = run.folder / "checkpoint.safetensors"
-    kept = f"the last good checkpoint is {checkpoint}" if checkpoint.exists() else "no checkpoint had been written yet"
-    return (
-        f"iteration {iteration}: the parameters are no longer finite; {kept}. "
-        f"Try a lower actor_learning_rate (now {config.actor_learning_rate}) or a smaller max_grad_norm"
-    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +15,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from polychromic.config import Config, make_config
+from polychromic.config_check import nearest
+from polychromic.envs.grid.tasks import TASKS
 from polychromic.envs.make import world_for
 from polychromic.errors import UserError
-from polychromic.policies.files import SavedPolicy, check_fits, load_policy
-from polychromic.train import Result, finetune
+from polychromic.policies.files import check_fits, load_policy
+from polychromic.runs import is_done
+from polychromic.train import Result, Watcher, check_run, finetune
+
+FAINT = 0.05  # a polychromic signal below this share of GAE's is worth a word
+
+
+@dataclass(frozen=True)
+class _Unchecked(Config):
+    """The fields of `Config` as given; what is wrong with them is said once all are known, in our words."""
+
+    def __post_init__(self) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -28,7 +41,7 @@ class Arguments:
     Writes a run directory with the resolved configuration, metrics, TensorBoard events, checkpoints and the policy.
     """
 
-    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")] = "fourrooms"
+    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")] = ""
     """fourrooms, goto, pickup, synthseq, bosslevel, triangle, or a Gymnasium id of a grid level."""
     policy: str = ""
     """A shipped base policy by name, or a policy file. Not given: the shipped policy of the task."""
@@ -36,20 +49,31 @@ class Arguments:
     """The run directory. Not given: runs/TASK-METHOD-SEED."""
     settings: Path | None = None
     """A TOML or JSON file of settings (names as below, with underscores); options on the command line win."""
+    preset: str = "default"
+    """default, or paper: the paper's table and pseudocode taken literally."""
     horizon: int = 0
     """H: most steps of an episode. 0: 100 on grid levels, 9 tokens for triangle."""
     time_penalty: float = 0.5
     """A success after t steps pays 1 − time_penalty · t/H (grid levels only)."""
-    config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    observation: str = ""
+    """partial or full. Not given: what the policy was trained on."""
+    wandb: str = ""
+    """Log to this Weights & Biases project too (needs polychromic[wandb]); WANDB_MODE=offline needs no network."""
+    config: tyro.conf.OmitArgPrefixes[_Unchecked] = field(default_factory=_Unchecked)
+
+
+# What a settings file may hold beside the fields of Config.
+TASK_OPTIONS: dict[str, type] = {"policy": str, "horizon": int, "time_penalty": float, "observation": str, "wandb": str}
 
 
 def finetune_command(args: Sequence[str]) -> int:
     """Parse the arguments of `polychromic finetune` and run it."""
-    task, method, settings = _look_ahead(args)
-    defaults = Arguments(task=task or "fourrooms", config=make_config(method or "poly-ppo", task, **settings))
-    given = tyro.cli(Arguments, args=list(args), default=defaults, prog="polychromic finetune")
-    if not task:
+    given, config = parse(args)
+    if not given.task:
         raise UserError("TASK is missing; for example: polychromic finetune fourrooms --method poly-ppo")
+    known = (*TASKS, "triangle")
+    if given.task not in known and "-" not in given.task:
+        raise UserError(f"task is {given.task!r}; {nearest(given.task, known)}choose one of {', '.join(known)}")
     saved = load_policy(given.policy or given.task)
     seeds = saved.info.configurations
     if not seeds:
@@ -57,26 +81,75 @@ def finetune_command(args: Sequence[str]) -> int:
     world = world_for(
         given.task,
         seeds,
-        observation=saved.info.observation,
+        observation=given.observation or saved.info.observation,
         horizon=given.horizon,
         time_penalty=given.time_penalty,
     )
     check_fits(saved, world)
-    out = given.out or Path("runs") / f"{given.task}-{given.config.method}-{given.config.seed}"
-    result = _with_progress(world, saved, given.config, out)
+    out = given.out or Path("runs") / f"{given.task}-{config.method}-{config.seed}"
+    check_run(world, saved, config, out)
+    if is_done(out):
+        result = finetune(world, saved, config, out=out)
+    else:
+        with _wandb(given.wandb, out, config) as also, _bar(config, given.task) as show:
+
+            def watch(iteration: int, figures: Mapping[str, Any]) -> None:
+                show(iteration, figures)
+                also(iteration, figures)
+
+            result = finetune(world, saved, config, out=out, watch=watch)
     _summarise(result, out)
     return 0
 
 
-def _look_ahead(args: Sequence[str]) -> tuple[str, str, dict[str, Any]]:
-    """Task, method and settings file decide the defaults, so they are read before everything else."""
-    flat = [part for arg in args for part in arg.split("=", 1)]
-    found = dict(pairwise(flat))
-    task = args[0] if args and not args[0].startswith("-") else ""
-    path = found.get("--settings")
-    settings = _read_settings(Path(path)) if path else {}
-    method = found.get("--method") or settings.pop("method", "")
-    return task, method, settings
+def parse(args: Sequence[str]) -> tuple[Arguments, Config]:
+    """The arguments; task, method, preset and settings file decide the defaults, so they are read before all others."""
+    first = _first_look(args)
+    settings = _read_settings(first.settings) if first.settings else {}
+    method = first.method or settings.pop("method", "poly-ppo")
+    settings.pop("method", None)
+    preset = first.preset or settings.pop("preset", "default")
+    settings.pop("preset", None)
+    own = {name: _task_option(name, settings.pop(name)) for name in TASK_OPTIONS if name in settings}
+    defaults = _Unchecked(**asdict(make_config(method, first.task, preset=preset, **settings)))
+    given = tyro.cli(
+        Arguments,
+        args=list(args),
+        default=Arguments(task=first.task, preset=preset, config=defaults, **own),
+        prog="polychromic finetune",
+    )
+    return given, Config(**asdict(given.config))
+
+
+@dataclass(frozen=True)
+class _FirstLook:
+    task: str = ""
+    method: str = ""
+    preset: str = ""
+    settings: Path | None = None
+
+
+def _first_look(args: Sequence[str]) -> _FirstLook:
+    """Where TASK, --method, --preset and --settings stand among options that are not read yet."""
+    flags = {f"--{name.name.replace('_', '-')}" for name in fields(Config) if isinstance(name.default, bool)}
+    flags |= {f"--no-{flag.removeprefix('--')}" for flag in flags} | {"--help", "-h"}
+    found: dict[str, Any] = {}
+    rest = list(args)
+    while rest:
+        arg = rest.pop(0)
+        name, equals, value = arg.partition("=")
+        name = name.replace("_", "-")
+        if not arg.startswith("-"):
+            found.setdefault("task", arg)
+        elif name in flags:
+            continue
+        else:
+            value = value if equals else rest.pop(0) if rest else ""
+            if name in ("--return-range",) and not equals and rest:
+                rest.pop(0)  # the second of its two numbers
+            if name in ("--method", "--preset", "--settings"):
+                found[name.removeprefix("--")] = Path(value) if name == "--settings" else value
+    return _FirstLook(**found)
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
@@ -86,39 +159,68 @@ def _read_settings(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"settings: {path} cannot be read ({error.strerror})") from error
     except ValueError as error:
-        raise UserError(f"settings: {path} is neither TOML nor JSON: {error}") from error
-    if "return_range" in values:
-        values["return_range"] = tuple(values["return_range"])
+        raise UserError(f"settings: {path} is not {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from error
+    if not isinstance(values, dict):
+        raise UserError(f"settings: {path} holds a {type(values).__name__}; it must be a table of settings and values")
     return dict(values)
 
 
-def _with_progress(world: Any, saved: SavedPolicy, config: Config, out: Path) -> Result:
+def _task_option(name: str, value: Any) -> Any:
+    kind = TASK_OPTIONS[name]
+    right = isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
+    if not right:
+        raise UserError(f"{name} is {value!r}; it must be a {'text' if kind is str else 'number'}")
+    return kind(value)
+
+
+@contextmanager
+def _bar(config: Config, task_name: str) -> Iterator[Watcher]:
+    """A line on the terminal with what matters while a run goes on."""
+    console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=None if console.width > 100 else 8),
         MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[figures]}"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(f"{config.method} on {world.task}", total=config.iterations, figures="compiling")
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(f"{config.method} {task_name}", total=config.iterations, figures="compiling")
         evaluated = ""
 
         def watch(iteration: int, figures: Mapping[str, Any]) -> None:
             nonlocal evaluated
-            if "success" in figures:
+            if "success" in figures and console.width > 100:
                 evaluated = f" │ evaluated: success {figures['success']:.2f}, coverage {figures['coverage']:.2f}"
             shown = (
-                f"success {figures['successes']:.2f}, distinct {figures['distinct_per_group']:.1f}, "
-                f"{figures['steps'] / figures['seconds']:,.0f} steps/s{evaluated}"
+                f"{figures['successes']:.2f} won, {figures['distinct_per_group']:.1f} ways, "
+                f"{figures['steps'] / figures['seconds'] / 1000:.1f}k/s{evaluated}"
             )
             progress.update(task, completed=iteration + 1, figures=shown)
 
-        return finetune(world, saved, config, out=out, watch=watch)
+        yield watch
+
+
+@contextmanager
+def _wandb(project: str, out: Path, config: Config) -> Iterator[Watcher]:
+    if not project:
+        yield lambda _iteration, _figures: None
+        return
+    from polychromic.integrations.wandb import logging_to_wandb
+
+    with logging_to_wandb(project, out, config) as watch:
+        yield watch
 
 
 def _summarise(result: Result, out: Path) -> None:
     last = result.evaluations[-1]
     passes = ", ".join(f"{name} {value:.3f}" for name, value in last.items() if name.startswith("pass@"))
     print(f"success {last['success']:.3f}, reward {last['reward']:.3f}, coverage {last['coverage']:.2f}, {passes}")
+    ratios = [line["polychromic_to_gae"] for line in result.metrics if "polychromic_to_gae" in line]
+    config = result.policy.info.made.get("config", {})
+    if ratios and sum(ratios) / len(ratios) < FAINT and config.get("normalise") == "joint":
+        print(
+            f"polychromic advantages were {sum(ratios) / len(ratios):.2%} of the size of GAE's: normalised together "
+            "they hardly count; --normalise per-kind gives both the same weight"
+        )
     print(f"run: {out}")

@@ -1,13 +1,17 @@
+from collections import Counter
 from itertools import product
 
 import numpy as np
 import pytest
 from small_worlds import cross, table_policy
 
+import polychromic
 from polychromic import UserError, gae, polychromic_advantages
-from polychromic.advantages import VisitCounts, estimate
+from polychromic.advantages import VisitCounts, estimate, group_advantages
 from polychromic.collect import collect
 from polychromic.config import make_config
+from polychromic.core.sets import all_sets
+from polychromic.policies.files import load_policy
 from polychromic.policies.inference import Evaluator
 from polychromic.types import Rollouts
 
@@ -116,9 +120,8 @@ def test_other_objectives_and_set_formers_are_one_word():
     overall = np.mean(list(pairs.values()))
     expected = [np.mean([v for p, v in pairs.items() if i in p]) - overall for i in range(4)]
     np.testing.assert_allclose(best, expected, rtol=1e-6)
-    disjoint = estimate(rollouts, settings(set_former="disjoint", num_sets=2), np.random.default_rng(0)).advantages[
-        first
-    ]
+    config = settings(set_former="disjoint", num_sets=2)
+    disjoint = estimate(rollouts, config, np.random.default_rng(0)).advantages[first]
     assert disjoint.sum() == pytest.approx(0, abs=1e-6)
     assert len(np.unique(np.abs(disjoint.round(5)))) == 1  # two sets of two mirror each other
 
@@ -170,6 +173,90 @@ def test_counts_tell_configurations_apart():
     rollouts = hand_made(**FOUR, **same)
     tasks = Rollouts(**{**rollouts.__dict__, "tasks": np.array([0, 1, 1, 0])})
     np.testing.assert_array_equal(VisitCounts().add(tasks), [4, 4, 4, 5, 5, 5, 5, 5, 4])
+
+
+def test_counts_follow_a_configuration_through_iterations_that_deal_it_another_place():
+    saved = load_policy("goto")
+    world = polychromic.make("goto", seeds=saved.info.configurations[:3], observation=saved.info.observation)
+    evaluator = Evaluator(saved.policy, saved.params, world.mission_tokens)
+    visits, by_hand, again = VisitCounts(), Counter(), 0
+    for tasks in ([1, 0], [2, 1]):
+        rollouts = collect(evaluator, world, np.array(tasks), np.random.default_rng(0), rollouts_per_state=8)
+        owner = np.repeat(rollouts.tasks, np.diff(rollouts.offsets))
+        seen = [
+            (task, codes.tobytes(), int(direction), int(action))
+            for task, codes, direction, action in zip(
+                owner.tolist(), rollouts.obs["codes"], rollouts.obs["direction"], rollouts.actions, strict=True
+            )
+        ]
+        again += sum(key in by_hand for key in seen)
+        by_hand.update(seen)
+        np.testing.assert_array_equal(visits.add(rollouts), [by_hand[key] for key in seen])
+    assert again > 8  # states of configuration 1 were met in both iterations
+
+
+def test_memory_does_not_tell_states_apart():
+    plain = hand_made(**FOUR, cells=[0] * 9)
+    memory = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    remembered = Rollouts(**{**plain.__dict__, "obs": {**plain.obs, "memory": memory}})
+    np.testing.assert_array_equal(VisitCounts().add(remembered), [9] * 9)
+
+
+def test_counts_may_begin_anew_in_every_iteration():
+    rollouts = hand_made(**FOUR)
+    config, visits = settings(ucb=0.5, ucb_counts="iteration"), VisitCounts()
+    once, again = (estimate(rollouts, config, np.random.default_rng(0), visits=visits).advantages for _ in range(2))
+    np.testing.assert_array_equal(once, again)
+    assert not visits.counts
+
+
+@pytest.mark.parametrize("objective", ["best-of", "mean-return"])
+@pytest.mark.parametrize("set_size", [2, 3, 5])
+def test_all_sets_in_closed_form_are_those_that_enumeration_gives(objective, set_size):
+    rng = np.random.default_rng(set_size)
+    returns = rng.choice([0.0, 0.3, 0.3, 0.9, 1.0], size=(4, 7))  # with ties
+    rollouts = hand_made(returns.ravel(), [1] * 28, np.arange(28), np.arange(28).reshape(4, 7))
+    changes = {"set_size": set_size, "rollouts_per_state": 7, "budget": 200}
+    closed, _ = group_advantages(rollouts, settings(objective=objective, **changes), rng)
+    sets = all_sets(7, set_size)
+    scores = {"best-of": np.max, "mean-return": np.mean}[objective](returns[:, sets], axis=-1)
+    expected = np.stack([scores[:, (sets == i).any(axis=1)].mean(axis=1) for i in range(7)], axis=1)
+    np.testing.assert_allclose(closed, expected - scores.mean(axis=1, keepdims=True), atol=1e-7)
+
+
+def test_best_of_over_all_sets_of_136_rollouts_is_no_work():
+    returns = np.random.default_rng(0).random(136)
+    rollouts = hand_made(returns, [1] * 136, np.arange(136), [np.arange(136)])
+    config = make_config("poly-ppo", forks_per_rollout=0, num_sets=0, objective="best-of", set_size=64)
+    advantages, _ = group_advantages(rollouts, config, np.random.default_rng(0))
+    assert advantages.sum() == pytest.approx(0, abs=1e-9)
+    assert advantages.argmax() == returns.argmax()
+
+
+def test_group_relative_advantages_are_of_discounted_returns():
+    rollouts = hand_made(**FOUR)
+    config = settings(method="rloo", rollouts_per_state=0, discount=0.5)
+    advantages = estimate(rollouts, config, np.random.default_rng(0)).advantages[rollouts.offsets[:-1]]
+    returns = np.array([0.25, 0.25, 0.0, 0.8])
+    np.testing.assert_allclose(advantages, returns - (returns.sum() - returns) / 3, rtol=1e-6)
+
+
+def halved(returns):
+    return returns / 2
+
+
+def everything_is_three(returns):
+    return returns * 0 + 3
+
+
+def test_returns_may_be_mapped_by_a_users_function():
+    double = hand_made([2 * reward for reward in FOUR["rewards"]], FOUR["lengths"], FOUR["labels"], FOUR["groups"])
+    rng = np.random.default_rng(0)
+    mapped, _ = group_advantages(double, settings(return_map="test_advantages:halved"), rng)
+    plain, _ = group_advantages(hand_made(**FOUR), settings(), rng)
+    np.testing.assert_allclose(mapped, plain)
+    with pytest.raises(UserError, match=r"return_map is 'test_advantages:everything_is_three', which leaves \[0, 1\]"):
+        group_advantages(double, settings(return_map="test_advantages:everything_is_three"), rng)
 
 
 @pytest.mark.parametrize("num_rollouts", [3, 4])

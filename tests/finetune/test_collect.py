@@ -107,6 +107,27 @@ def test_a_users_fork_rule_is_checked(steps):
         collected(cross(), fork_rule=lambda _seed, _forks: steps)
 
 
+def test_fork_rules_see_the_policy_that_played_and_discounted_returns():
+    seen = []
+
+    def look(seed, num_forks):
+        seen.append(seed)
+        return spaced(seed, num_forks)
+
+    world = cross()
+    logits = np.random.default_rng(0).normal(size=(13, 4)).astype(np.float32)
+    saved = table_policy(world, logits)
+    rollouts = collect(
+        Evaluator(saved.policy, saved.params), world, np.array([0]), np.random.default_rng(0),
+        rollouts_per_state=4, forks_per_rollout=2, fork_rule=look, temperature=2.0, discount=0.5,
+    )  # fmt: skip
+    for index, seed in enumerate(seen):
+        start, end = rollouts.offsets[index : index + 2]
+        np.testing.assert_allclose(seed.logits, logits[rollouts.obs["cell"][start:end]] / 2)
+        last = rollouts.rewards[end - 1]
+        np.testing.assert_allclose(seed.returns, last * 0.5 ** np.arange(end - start)[::-1])
+
+
 def test_truncated_ends_have_a_value_and_terminal_ones_do_not():
     world = cross()
     saved = table_policy(world)

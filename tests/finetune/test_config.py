@@ -3,16 +3,50 @@ from dataclasses import asdict
 import pytest
 
 from polychromic import UserError
+from polychromic.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS
+from polychromic.collect import FORK_RULES
 from polychromic.config import METHODS, Config, from_dict, largest_group, make_config, scheduled
+from polychromic.config_check import NAMED_FUNCTIONS
 
 
 def test_defaults_are_the_papers():
     config = make_config("poly-ppo")
-    assert (config.rollouts_per_state, config.set_size, config.num_sets, config.forks_per_rollout) == (8, 4, 4, 2)
+    assert (config.group_size, config.set_size, config.num_sets, config.forks_per_rollout) == (8, 4, 4, 2)
     assert config.trajectories == config.budget == 136
     assert (config.epochs, config.minibatch_size, config.clip, config.window) == (2, 64, 0.2, 5)
     assert (config.actor_learning_rate, config.critic_learning_rate) == (1e-5, 1e-4)
     assert make_config("poly-ppo", "triangle").window == 0
+
+
+def test_the_paper_preset_is_the_pseudocode_taken_literally():
+    paper = make_config("poly-ppo", "fourrooms", preset="paper")
+    assert (paper.rollouts_per_state, paper.set_size, paper.num_sets, paper.forks_per_rollout) == (8, 4, 4, 2)
+    assert (paper.credit, paper.initial_states_form_groups, paper.window) == ("last", False, 5)
+    assert make_config("poly-ppo", "triangle", preset="paper").window == 0
+    ppo = make_config("ppo", preset="paper")
+    assert (ppo.polychromic, ppo.trajectories, ppo.actor_learning_rate) == (False, 136, 1e-5)
+
+
+def test_without_forks_the_whole_budget_is_one_group():
+    assert make_config("poly-ppo", forks_per_rollout=0).group_size == 136
+    none = make_config("poly-ppo", fork_rule="none")
+    assert (none.forks_per_rollout, none.group_size, none.trajectories) == (0, 136, 136)
+
+
+def test_names_of_functions_are_those_that_exist():
+    assert {
+        "fork_rule": tuple(FORK_RULES),
+        "set_former": tuple(SET_FORMERS),
+        "objective": tuple(OBJECTIVES),
+        "diversity": tuple(DIVERSITIES),
+        "return_map": ("range",),
+    } == NAMED_FUNCTIONS
+
+
+def test_values_take_the_declared_type():
+    config = make_config(return_range=[0, 2], discount=1)
+    assert config.return_range == (0.0, 2.0)
+    assert isinstance(config.discount, float)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -46,7 +80,10 @@ def test_schedules():
         ({"method": "xyz"}, "choose one of"),
         ({"set_sise": 4}, "set_sise is not a setting; did you mean 'set_size'"),
         ({"set_size": 8}, "set_size is 8, but a group has 8 rollouts.*at most 7"),
-        ({"budget": 100}, r"needs N \+ N²p = 136; what fits is forks_per_rollout ≤ 1 or rollouts_per_state ≤ 6"),
+        (
+            {"budget": 100, "rollouts_per_state": 8},
+            r"needs N \+ N²p = 136; what fits is forks_per_rollout ≤ 1 or rollouts_per_state ≤ 6",
+        ),
         ({"forks_per_rollout": 0, "initial_states_form_groups": False}, "no group is left"),
         ({"iterations": 0}, "iterations is 0"),
         ({"discount": 1.5}, "discount is 1.5"),
@@ -54,11 +91,58 @@ def test_schedules():
         ({"window": -2}, "window is -2"),
         ({"return_range": (1.0, 1.0)}, "return_range"),
         ({"num_sets": -1}, "num_sets is -1"),
+        # fields by their type
+        ({"normalise": "joit"}, "normalise is 'joit'; did you mean 'joint'.*choose one of joint, per-kind"),
+        ({"time_limit": "never"}, "time_limit is 'never'; choose one of terminal, bootstrap"),
+        ({"value_target": 3}, "value_target is 3; choose one of"),
+        ({"advantage": "gea"}, "advantage is 'gea'; did you mean 'gae'"),
+        ({"kl_schedule": "lin"}, "kl_schedule is 'lin'"),
+        ({"credit": "summ"}, "credit is 'summ'; did you mean 'sum'"),
+        ({"fork_rule": "space"}, "fork_rule is 'space'; did you mean 'spaced'.*package.module:function"),
+        ({"objective": "bestof"}, "objective is 'bestof'; did you mean 'best-of'"),
+        ({"seed": -1}, "seed is -1; it must be at least 0"),
+        ({"epochs": 1.5}, "epochs is 1.5; it must be a whole number"),
+        ({"iterations": True}, "iterations is True; it must be a whole number"),
+        ({"iterations": "ten"}, "iterations is 'ten'; it must be a whole number"),
+        ({"set_size": "4"}, "set_size is '4'; it must be a whole number"),
+        ({"polychromic": "no"}, "polychromic is 'no'; it must be true or false"),
+        ({"ucb": float("nan")}, "ucb is nan; it must be a finite number"),
+        ({"clip": float("inf")}, "clip is inf; it must be a finite number"),
+        ({"value_coefficient": -1.0}, "value_coefficient is -1.0; it must be at least 0"),
+        ({"entropy_coefficient": -0.1}, "entropy_coefficient is -0.1"),
+        ({"return_range": (0, float("inf"))}, r"return_range is \(0, inf\); it must be finite numbers"),
+        ({"return_range": 3}, "return_range is 3; it must be 2 numbers"),
+        ({"preset": "papre"}, "preset is 'papre'; did you mean 'paper'"),
+        # fields that contradict each other, or of which one would be ignored
+        ({"credit": "last", "num_sets": 0}, "credit is 'last', but num_sets = 0 takes all sets"),
+        ({"set_former": "disjoint", "num_sets": 0}, "set_former is 'disjoint', but num_sets = 0"),
+        ({"set_former": "disjoint"}, "num_sets is 4, but set_former = 'disjoint' makes 8/4 = 2 sets"),
+        ({"set_former": "disjoint", "set_size": 5}, "do not split into several sets"),
+        ({"set_size": 1}, "set_size is 1; a set of one has no diversity"),
+        ({"num_sets": 1}, "num_sets is 1; a set is compared with the others"),
+        (
+            {"rollouts_per_state": 200, "forks_per_rollout": 0},
+            "rollouts_per_state = 200 is more than that.*at most 136",
+        ),
+        ({"budget": 2}, "budget is 2, too small for forks_per_rollout = 2: one rollout needs 3"),
+        (
+            {"forks_per_rollout": 0, "num_sets": 0, "diversity": "a.b:c"},
+            "num_sets is 0, but objective = 'polychromic' with diversity = 'a.b:c' has no closed form and 136 rollouts",
+        ),
+        ({"method": "ppo-ucb", "ucb": 0}, "method is 'ppo-ucb' with ucb = 0"),
+        ({"method": "grpo", "advantage": "gae"}, "method is 'grpo' with advantage = 'gae'"),
     ],
 )
 def test_what_cannot_work_is_refused(changes, message):
     with pytest.raises(UserError, match=message):
         make_config(**changes)
+
+
+def test_a_method_cannot_be_another_one_in_disguise():
+    with pytest.raises(UserError, match=r"method is 'ppo' with polychromic = True; make_config\('ppo'\)"):
+        Config(method="ppo")
+    with pytest.raises(UserError, match="method is 'xx'; choose one of"):
+        Config(method="xx")
 
 
 def test_a_configuration_cannot_be_changed():

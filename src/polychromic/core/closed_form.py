@@ -30,6 +30,7 @@ of a group is O(N) after its labels are sorted. `tests/core/test_polychromic.py`
 from __future__ import annotations
 
 from functools import lru_cache
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +60,46 @@ def mean_score_of_sets_with(returns: Floats, labels: NDArray[Any], set_size: int
         - same_reward * shared
     )
     return np.asarray(score / set_size**2).reshape(returns.shape)
+
+
+def best_of_sets_with(returns: Floats, set_size: int) -> Floats:
+    r"""E[max_{j∈g} R_j | i ∈ g] for g uniform over all sets of `set_size`, [..., N] → [..., N].
+
+    In ascending order, rollout k = 0 … N − 1 is the best of a set that holds i < k if k is drawn and the other n − 2
+    come from the k − 1 rollouts below k besides i; i itself is, if all n − 1 others come from the i below it:
+
+        E_i = (C(i, n − 1) R_i + Σ_{k>i} C(k − 1, n − 2) R_k) / C(N − 1, n − 1).
+
+    Equal returns may stand in either order: the maximum is the same number.
+    """
+    num_rollouts = returns.shape[-1]
+    own, above = _best_of_tables(num_rollouts, set_size)
+    order = np.argsort(returns, axis=-1, kind="stable")
+    ascending = np.take_along_axis(returns, order, axis=-1)
+    better = np.cumsum((ascending * above)[..., ::-1], axis=-1)[..., ::-1] - ascending * above
+    scores = np.empty_like(ascending)
+    np.put_along_axis(scores, order, ascending * own + better, axis=-1)
+    return scores
+
+
+@lru_cache(maxsize=256)
+def _best_of_tables(num_rollouts: int, set_size: int) -> tuple[Floats, Floats]:
+    """C(k, n − 1) and C(k − 1, n − 2), each over C(N − 1, n − 1), for k = 0 … N − 1."""
+    whole = comb(num_rollouts - 1, set_size - 1)
+    # Python divides whole numbers of any length and rounds once, so nothing overflows.
+    own = np.array([comb(k, set_size - 1) / whole for k in range(num_rollouts)])
+    above = np.array([comb(k - 1, set_size - 2) / whole if k and set_size > 1 else 0.0 for k in range(num_rollouts)])
+    own.flags.writeable = above.flags.writeable = False  # shared by all later calls
+    return own, above
+
+
+def mean_return_of_sets_with(returns: Floats, set_size: int) -> Floats:
+    """E[mean of R over g | i ∈ g] for g uniform over all sets of `set_size`, [..., N] → [..., N].
+
+    R_i/n + (n − 1)/n · mean of the other returns.
+    """
+    others = (returns.sum(axis=-1, keepdims=True) - returns) / max(returns.shape[-1] - 1, 1)
+    return np.asarray((returns + (set_size - 1) * others) / set_size)
 
 
 class _Tables(NamedTuple):

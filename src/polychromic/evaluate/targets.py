@@ -77,8 +77,9 @@ def world_of(target: Target, *, configurations: int = 0, horizon: int = 0) -> An
     world = world_for(
         task,
         seeds[:configurations] if configurations else seeds,
-        observation=info.observation,
+        observation=target.described.get("observation") or info.observation,
         horizon=horizon or target.described.get("horizon") or 0,
+        time_penalty=target.described.get("time_penalty", 0.5),
     )
     check_fits(target.saved, world)
     return world
