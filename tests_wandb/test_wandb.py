@@ -1,5 +1,7 @@
 """`polychromic finetune --wandb` with the real package, without a network."""
 
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +22,31 @@ SHORT = [
 ]
 
 
+def stored(content: bytes) -> Iterator[bytes]:
+    """The records of a .wandb file: a header of 7 bytes, then LevelDB's log format in blocks of 32 KiB."""
+    position, parts = 7, b""
+    while position + 7 <= len(content):
+        left = 32768 - position % 32768
+        if left < 7:  # the end of a block that has no room for a record
+            position += left
+            continue
+        _, length, kind = struct.unpack_from("<IHB", content, position)
+        if kind == 0:
+            break
+        parts += content[position + 7 : position + 7 + length]
+        position += 7 + length
+        if kind in (1, 4):  # whole, or the last part
+            yield parts
+            parts = b""
+
+
 def records(folder: Path) -> list:
     """Everything in the offline files of a W&B folder."""
     from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
 
     found = []
     for file in sorted(folder.rglob("*.wandb")):
-        store = DataStore()
-        store.open_for_scan(str(file))
-        while (data := store.scan_data()) is not None:
+        for data in stored(file.read_bytes()):
             record = wandb_internal_pb2.Record()
             record.ParseFromString(data)
             found.append(record)
