@@ -60,8 +60,10 @@ def soak(scratch: Path, kills: int, iterations: int, method: str) -> dict[str, o
         settings = {
             "--iterations": iterations,
             "--checkpoint-every": CHECKPOINT_EVERY,
-            "--evaluate-every": 20,
-            "--evaluation-rollouts": 4,
+            "--evaluate-every": 40,
+            "--evaluation-rollouts": 2,
+            "--budget": 21,  # 3 seeds, 2 forks each, 3 vines a fork: small iterations, so that many kills fit in
+            "--set-size": 2,
             "--method": method,
             "--out": out,
         }

@@ -66,7 +66,7 @@ def test_sets_of_a_tabulated_policy_score_what_dynamic_programming_says():
     world = polychromic.make("fourrooms", seeds=range(4), time_penalty=0.0)
     evaluator = tabulated()
     exact = exact_scores(world, evaluator)
-    assert 0.05 < exact.success.min() < exact.success.max() < 0.95
+    assert 0.3 < exact.success.max() < 0.7
     groups, size, set_size = 400, 8, 4
     rollouts = collect(
         evaluator, world, np.repeat(np.arange(4), groups), np.random.default_rng(0), rollouts_per_state=size
