@@ -58,6 +58,9 @@ def test_an_offline_run_holds_every_iteration(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "offline")
     assert main(["finetune", "fourrooms", *SHORT, "--out", "runs/one", "--wandb", "mine"]) == 0
+    import wandb
+
+    wandb.teardown()  # as at the end of the process: until then W&B's service may still be writing
     assert not list(Path("runs/one").rglob("*.wandb"))  # a run directory holds nothing but its run
     found = records(Path("runs/one-wandb"))
     (run,) = [record.run for record in found if record.WhichOneof("record_type") == "run"]
