@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from polychromic.errors import UserError
+from polychromic.evaluate import triangle
 from polychromic.evaluate.command import evaluate_and_write
 from polychromic.evaluate.policy import SWEEP, Choices
 from polychromic.evaluate.targets import EVALUATION, find_target, short_name, world_of
@@ -37,6 +38,8 @@ class Part:
     """At each configuration, in the evaluations."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of the runs, by the names of `Config`; both methods get the same."""
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    """Of Poly-PPO alone: how its sets are made."""
 
 
 # The learning rate is higher than the paper's, so that a few iterations show something. 10 attempts at each of 50
@@ -50,6 +53,20 @@ DEMO = (
             "actor_learning_rate": 3e-4,
             "evaluation_rollouts": 10,
         },
+    ),
+    # One group of all 136 answers to a prompt and sets of 64 of them, by the closed form: docs/triangle.md.
+    Part(
+        "triangle",
+        attempts=1000,
+        settings={
+            "iterations": 40,
+            "configurations_per_iteration": 3,
+            "minibatch_size": 288,
+            "actor_learning_rate": 3e-4,
+            "critic_learning_rate": 1e-3,
+            "evaluation_rollouts": 64,
+        },
+        sets={"rollouts_per_state": 0, "forks_per_rollout": 0, "num_sets": 0, "set_size": 64, "window": -1},
     ),
 )
 SWEEP_ATTEMPTS = 10
@@ -173,6 +190,7 @@ def _fine_tune(work: Work, method: str) -> None:
         "evaluate_every": max(1, work.iterations // 4),
         "checkpoint_every": 5,
         **work.part.settings,
+        **(work.part.sets if method == "poly-ppo" else {}),
         "seed": work.seed,
     }
     finetune(world, target.saved, method=method, out=folder, **settings)
@@ -243,5 +261,18 @@ def _said(work: Work, *, heading: bool) -> Sequence[str]:
             for method, folder in work.runs.items()
         },
     }
-    lines = in_words(results, BASE, *METHODS, strategies=base["strategies"])
+    if "triangle" in base["result"]:
+        lines = _triangles({name: result["triangle"] for name, result in results.items()})
+    else:
+        lines = in_words(results, BASE, *METHODS, strategies=base["strategies"])
     return [f"{work.task}:", *lines] if heading else lines
+
+
+def _triangles(found: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Of triangle discovery: what each policy names, and who kept how many different triangles."""
+    lines = [f"{name}: {triangle.in_words(figures)}." for name, figures in found.items()]
+    kept = {name: sum(figures["strict"]["distinct"]) for name, figures in found.items()}
+    few, many = sorted(METHODS, key=kept.__getitem__)
+    said = f"{many} names {kept[many]} different triangles and {few} {kept[few]}, where {BASE} named {kept[BASE]}"
+    answers = found[BASE]["attempts"] * len(found[BASE]["strict"]["validity"])
+    return [*lines, f"In {answers:,} answers {said}. This is one seed of each method."]

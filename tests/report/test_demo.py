@@ -3,7 +3,7 @@
 import pytest
 
 from polychromic.cli import main
-from polychromic.demo import DEMO, parts
+from polychromic.demo import DEMO, _triangles, parts
 
 
 def test_the_demo_ends_in_a_report_and_plain_words(results):
@@ -43,3 +43,16 @@ def test_an_unknown_policy_is_one_line(tmp_path, capsys):
     assert main(["demo", "--policy", "nobody", "--out", str(tmp_path / "demo")]) == 2
     assert "policy is 'nobody'" in capsys.readouterr().err
     assert not (tmp_path / "demo").exists()
+
+
+def test_triangles_in_words():
+    """Two graphs and two answers of each; the policies name 3, 1 and 2 different triangles."""
+
+    def figures(distinct):
+        curve = {name: [[0.0], [0.0]] for name in ("diff_at_k", "creative_at_k")}
+        strict = {"validity": [0.5, 1.0], "distinct": distinct, **curve}
+        return {"attempts": 2, "ks": [2], "ceiling": {"triangles": [9, 9], "undiscovered": [4, 4]}, "strict": strict}
+
+    lines = _triangles({"pretrained": figures([2, 1]), "ppo": figures([1, 0]), "poly-ppo": figures([1, 1])})
+    assert lines[0].startswith("pretrained: validity 0.750")
+    assert "In 4 answers poly-ppo names 2 different triangles and ppo 1, where pretrained named 3." in lines[-1]

@@ -71,7 +71,7 @@ def evaluate(
         seed=seed,
         record=recordings,
     )
-    print(f"{found.name} on {short_name(world.task)}: {one_line(evaluation['result'])}")
+    print(f"{found.name} on {short_name(world.task)}: {one_line(evaluation['result'], evaluation['strategies'])}")
     if "triangle" in evaluation["result"]:
         print(in_words(evaluation["result"]["triangle"]))
     if "exact" in evaluation["result"]:
@@ -79,7 +79,7 @@ def evaluate(
         print(f"exactly: success {exact['success']:.4f}, from anywhere {exact['success_from_anywhere']:.4f}")
     if "best" in evaluation:
         best = evaluation["best"]
-        print(f"at its best temperature, {best['temperature']:g}: {one_line(best)}")
+        print(f"at its best temperature, {best['temperature']:g}: {one_line(best, evaluation['strategies'])}")
     if perturbed:
         scored = evaluation["result"]["perturbed"]
         success = scored["success"]

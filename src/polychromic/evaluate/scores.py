@@ -114,8 +114,8 @@ def rounded(value: Any) -> float:
     return round(float(value), DIGITS)
 
 
-def one_line(figures: Mapping[str, Any]) -> str:
-    """The main figures in a line for people."""
+def one_line(figures: Mapping[str, Any], strategies: str) -> str:
+    """The main figures in a line for people; strategies: what they are called."""
     curve = figures["pass_at_k"]["mean"]
     last = len(curve)
     success = figures["success"]
@@ -124,5 +124,5 @@ def one_line(figures: Mapping[str, Any]) -> str:
         f"reward {figures['reward_0.5']['mean']:.3f} (0.5) {figures['reward_0.9']['mean']:.3f} (0.9), "
         f"pass@{last} {curve[-1]:.3f}, coverage {figures['coverage']['mean']:.2f}, "
         f"entropy {figures['entropy']['mean']:.2f}, "
-        f"{figures['distinct_strategies']['mean']:.1f} room sets a configuration"
+        f"{figures['distinct_strategies']['mean']:.1f} {strategies} a configuration"
     )
