@@ -19,6 +19,10 @@ COMMANDS = {
     "export-minari": ("polychromic.pretrain.minari_files:export_minari", "demonstrations to a Minari dataset"),
     "pretrain": ("polychromic.pretrain.command:pretrain", "make a base policy: demonstrations, cloning, scores"),
     "finetune": ("polychromic.train_command:finetune_command", "fine-tune a policy: poly-ppo, ppo, reinforce, …"),
+    "sweep": (
+        "polychromic.sweep.command:sweep_command",
+        "many runs: tasks × methods × seeds, locally, on Ray or on Slurm",
+    ),
     "evaluate": ("polychromic.evaluate.command:evaluate", "score a run or a policy: success, pass@k, strategies, …"),
     "report": ("polychromic.report.command:report", "compare runs and policies on one page that opens offline"),
     "watch": ("polychromic.report.watch:watch", "see a policy act, in the terminal or as a GIF"),
@@ -30,7 +34,7 @@ COMMANDS = {
 }
 
 # Commands whose defaults depend on other arguments read their list of arguments themselves.
-PARSE_THEMSELVES = {"finetune"}
+PARSE_THEMSELVES = {"finetune", "sweep"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, 
 
 CHECKPOINT_FORMAT = "polychromic-checkpoint-1"
 TIMING = "timing.jsonl"
+# What may lie in a folder before its run begins: its lock, and what a sweep says about it.
+BESIDE = (".lock", "cell.json", "cell.lock", "settings.json", "attempts.jsonl", "log.txt")
 LOGS = ("metrics.jsonl", "evaluations.jsonl", TIMING)
 
 
@@ -141,12 +144,9 @@ class Run:
         self._logs[name].write(line.encode() + b"\n")
         self._logs[name].flush()
         if self._board is None:
-            from tensorboardX import SummaryWriter
-
-            self._board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=iteration)
-        for key, value in figures.items():
-            if isinstance(value, int | float):
-                self._board.add_scalar(f"{name.removesuffix('.jsonl')}/{key}", value, iteration)
+            self._board = _Board(self.folder / "tensorboard", iteration)
+        numbers = {key: float(value) for key, value in figures.items() if isinstance(value, int | float)}
+        self._board.add({f"{name.removesuffix('.jsonl')}/{key}": value for key, value in numbers.items()}, iteration)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Mark the run as complete."""
@@ -172,7 +172,7 @@ def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
         raise UserError(f"out: cannot write to {folder} (it is a file); give a folder")
     path = folder / "config.json"
     if not path.exists():
-        strange = sorted(file.name for file in folder.iterdir() if file.name != ".lock")
+        strange = sorted(file.name for file in folder.iterdir() if file.name not in BESIDE)
         if strange:
             raise UserError(f"out: {folder} is not empty ({strange[0]}, …) and holds no run; give a new folder")
         return
@@ -186,6 +186,35 @@ def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
             f"out: {folder} holds a run with {name} = {before!r}, now it is {now!r}; "
             "give another folder, or the same settings to go on with it"
         )
+
+
+class _Board:
+    """TensorBoard events, written by the caller itself.
+
+    tensorboardX's own SummaryWriter leaves it to a thread behind a short queue: on a full disk the thread dies, and the
+    run would wait for it forever instead of saying so.
+    """
+
+    def __init__(self, folder: Path, first_step: int) -> None:
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+        folder.mkdir(exist_ok=True)
+        self._event = Event
+        # A name of its own for every start within a second.
+        self._file = EventsWriter(str(folder / "events"), f".{os.getpid()}.{first_step}")
+        # What an earlier start wrote from this step on is hidden.
+        self._file.write_event(Event(step=first_step, session_log=SessionLog(status=SessionLog.START)))
+
+    def add(self, figures: Mapping[str, float], step: int) -> None:
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in figures.items()]
+        self._file.write_event(self._event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

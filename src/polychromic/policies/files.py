@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -85,6 +86,12 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
         source=str(path),
     )
     return SavedPolicy(policy, params, info)
+
+
+@functools.lru_cache(maxsize=32)
+def _network(architecture: str) -> Policy:
+    """Files with the same architecture share one policy, and with it all that was compiled for it."""
+    return build_policy(json.loads(architecture))
 
 
 def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> None:
@@ -186,7 +193,7 @@ def _build_recorded(path: Path, recorded: Mapping[str, Any]) -> tuple[Policy, An
             f"({', '.join(NETWORKS)}); give your own with load_policy(path, policy)"
         )
     try:
-        policy = build_policy(recorded)
+        policy = _network(json.dumps(recorded, sort_keys=True))
         return policy, jax.eval_shape(policy.init, jax.random.key(0))
     except UserError as error:
         raise UserError(f"{path}: {error}") from error

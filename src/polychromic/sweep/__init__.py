@@ -1,0 +1,1 @@
+"""Many runs: tasks × methods × seeds, on one machine, on Ray or on Slurm."""

@@ -1,0 +1,256 @@
+"""`polychromic sweep`: tasks × methods × seeds, and `polychromic sweep status DIR`."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.live import Live
+
+from polychromic.errors import UserError
+from polychromic.policies.files import policy_path
+from polychromic.sweep.cells import (
+    Cell,
+    Evaluation,
+    find_cells,
+    make_cells,
+    parse_seeds,
+    parse_settings,
+    parse_value,
+    read_plan,
+    write_cells,
+)
+from polychromic.sweep.drive import Engine, Summary, drive
+from polychromic.sweep.progress import Status, read_status, show, totals
+
+EngineName = Literal["local", "ray", "slurm"]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Run tasks × methods × seeds. The same command goes on after any interruption; done cells are skipped.
+
+    Every cell is a run directory of `polychromic finetune`, evaluated at its end. `polychromic sweep status OUT` shows
+    from any terminal how far it is; `polychromic sweep --out OUT` alone goes on with all cells in a folder.
+    """
+
+    tasks: tuple[str, ...] = ()
+    """Tasks, as `polychromic finetune` takes them."""
+    methods: tuple[str, ...] = ()
+    """Methods of fine-tuning; `pretrained` only evaluates the base policy, with a sweep of temperatures."""
+    seeds: tuple[str, ...] = ()
+    """Seeds, as numbers or ranges: 0 1 2, or 0-19."""
+    file: Path | None = None
+    """A TOML or JSON file with tasks, methods, seeds, settings, vary, evaluation; options on the command line win."""
+    set: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=VALUE for any setting of `polychromic finetune`, for all cells; may be repeated."""
+    vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=VALUE,VALUE,… for a setting of which every value is run; may be repeated."""
+    policy: str = ""
+    """A policy file to start from. Not given: the shipped policy of each task."""
+    attempts: int = 160
+    """Attempts at each configuration in the evaluation of a cell; 0: no evaluation."""
+    perturbed: bool = False
+    """Also evaluate from perturbed starts."""
+    recordings: bool = True
+    """Keep episodes for the report's viewer."""
+    out: Path = Path("sweep")
+    """The folder of the sweep."""
+    engine: EngineName = "local"
+    """local: processes on this machine; ray: tasks on a Ray cluster; slurm: jobs through submitit."""
+    workers: int = 0
+    """Cells at the same time. 0: one a core (local), as many as the cluster takes (ray, slurm)."""
+    retries: int = 3
+    """How often a cell that fails or is killed is tried again."""
+    ray_address: str = ""
+    """The Ray cluster to use. Not given: the one of RAY_ADDRESS, or a new one on this machine."""
+    slurm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=VALUE for submitit's executor (slurm_partition=…, timeout_min=…, cluster=debug); may be repeated."""
+
+
+def sweep_command(args: Sequence[str]) -> int:
+    """Parse the arguments of `polychromic sweep` and run it."""
+    if args[:1] == ["status"]:
+        return tyro.cli(status, args=list(args[1:]), prog="polychromic sweep status")
+    given = tyro.cli(Arguments, args=list(args), prog="polychromic sweep")
+    folders = write_cells(given.out, asked) if (asked := _cells(given, args)) else find_cells(given.out)
+    again = "polychromic sweep " + shlex.join(args)
+    return run_sweep(given.out, folders, again=again, engine=_engine_choice(given), retries=given.retries)
+
+
+def status(
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")], /, *, watch: bool = False
+) -> int:
+    """How far a sweep is, read from its files: from another terminal or another machine.
+
+    Args:
+        folder: of the sweep.
+        watch: keep showing it until all cells have ended.
+    """
+    folders = find_cells(folder)
+    console = Console()
+    while True:
+        statuses = [read_status(path) for path in folders]
+        running = sum(one.state == "running" for one in statuses)
+        console.print(show(statuses, slots=running))
+        for one in statuses:
+            if one.state == "failed":
+                console.print(f"\n{one.name} failed:\n{one.message}", markup=False)
+        if not watch or all(one.state in ("done", "failed") for one in statuses):
+            return 0
+        time.sleep(2)
+        console.print()
+
+
+def run_sweep(out: Path, folders: Sequence[Path], *, again: str, engine: Callable[[Path], Engine], retries: int) -> int:
+    """Run the cells in `folders` with a live table. Returns the exit code: 0 all done, 1 some failed, 130 stopped."""
+    if retries < 0:
+        raise UserError(f"retries is {retries}; it must be at least 0")
+    console = Console(stderr=True)
+    started = engine(out.resolve())
+    try:
+        with _stopping_on_sigterm(), _table(console, folders, started) as watch:
+            summary = drive(started, folders, retries=retries, watch=watch)
+    except KeyboardInterrupt:
+        print(f"stopped: {_counts(folders)}", file=sys.stderr)
+        print(f"nothing is lost; to go on: {again}", file=sys.stderr)
+        return 130
+    for folder, message in summary.failed.items():
+        print(f"\n{folder.name} failed:", file=sys.stderr)
+        print("\n".join(f"  {line}" for line in message.splitlines()), file=sys.stderr)
+    retried = f", {summary.retried} attempts repeated" if summary.retried else ""
+    print(f"sweep: {out} ({len(summary.done)} of {len(folders)} cells done{retried})")
+    if summary.failed:
+        print(f"{len(summary.failed)} cells failed; to try them again: {again}", file=sys.stderr)
+    return 1 if summary.failed else 0
+
+
+def _cells(given: Arguments, args: Sequence[str]) -> list[Cell]:
+    """The cells that are asked for; none at all if only a folder is given, to go on with what is there."""
+    plan = read_plan(given.file) if given.file else {}
+    tasks, methods = given.tasks or plan.get("tasks", ()), given.methods or plan.get("methods", ())
+    seeds = given.seeds or plan.get("seeds", ())
+    if not (tasks or methods or seeds):
+        if given.file is None and given.out.is_dir():
+            return []
+        raise UserError(
+            "tasks is missing; for example: polychromic sweep --tasks goto --methods ppo poly-ppo --seeds 0 1"
+        )
+    settings = {name: parse_value(text) for name, text in parse_settings("set", given.set).items()}
+    vary = {
+        name: [parse_value(value) for value in text.split(",")]
+        for name, text in parse_settings("vary", given.vary).items()
+    }
+    names = [arg.split("=", 1)[0].replace("--no-", "--") for arg in args]
+    evaluation = dict(plan.get("evaluation", {}))
+    for name in ("attempts", "perturbed", "recordings"):
+        if f"--{name}" in names or name not in evaluation:
+            evaluation[name] = getattr(given, name)
+    try:
+        scored = Evaluation(**evaluation)
+    except TypeError as error:
+        raise UserError(f"file: evaluation: {error}") from error
+    policy = given.policy or plan.get("policy", "")
+    if policy:
+        policy = str(policy_path(Path(policy)).resolve())
+    else:
+        for task in tasks:
+            policy_path(task)
+    return make_cells(
+        tasks,
+        methods,
+        parse_seeds(seeds),
+        settings={**plan.get("settings", {}), **settings},
+        vary={**plan.get("vary", {}), **vary},
+        policy=policy,
+        evaluation=scored,
+        **{name: plan[name] for name in ("horizon", "time_penalty") if name in plan},
+    )
+
+
+def _engine_choice(given: Arguments) -> Callable[[Path], Engine]:
+    if given.workers < 0:
+        raise UserError(f"workers is {given.workers}; it must be at least 0")
+    if given.engine == "ray":
+        from polychromic.sweep.ray_engine import RayEngine
+
+        return lambda folder: RayEngine(folder, given.workers, given.ray_address)
+    if given.engine == "slurm":
+        from polychromic.sweep.slurm_engine import SlurmEngine
+
+        options = {name: parse_value(text) for name, text in parse_settings("slurm", given.slurm).items()}
+        return lambda folder: SlurmEngine(folder, given.workers, options)
+    from polychromic.sweep.local import LocalEngine
+
+    return lambda folder: LocalEngine(folder, given.workers)
+
+
+@contextmanager
+def _stopping_on_sigterm() -> Iterator[None]:
+    """A polite end of the process stops a sweep as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _table(console: Console, folders: Sequence[Path], engine: Engine) -> Iterator[Callable[[Summary], None]]:
+    """What `drive` calls: redraws the live table, or without a terminal prints a line for every cell that ends."""
+    known: dict[Path, Status] = {}
+
+    def statuses() -> list[Status]:
+        for folder in folders:
+            if folder not in known or known[folder].state != "done":
+                known[folder] = read_status(folder)
+        return [known[folder] for folder in folders]
+
+    if not console.is_terminal:
+        told: set[Any] = set()
+
+        def say(summary: Summary) -> None:
+            for folder in [*summary.done, *summary.failed]:
+                if folder not in told:
+                    told.add(folder)
+                    how = "failed" if folder in summary.failed else "done"
+                    console.print(
+                        f"{how}: {folder.name} ({len(told)} of {len(folders)})", highlight=False, markup=False
+                    )
+
+        yield say
+        return
+    drawn = -1.0
+    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
+
+        def draw(_: Summary) -> None:
+            nonlocal drawn
+            if time.monotonic() - drawn >= 1.0:  # reading every cell's files costs a little
+                rows = max(3, console.size.height - 4)
+                live.update(show(statuses(), slots=engine.slots, rows=rows), refresh=True)
+                drawn = time.monotonic()
+
+        yield draw
+        drawn = -1.0
+        draw(Summary())
+
+
+def _counts(folders: Sequence[Path]) -> str:
+    return totals([read_status(folder) for folder in folders], 1).split(", about")[0]

@@ -1,0 +1,82 @@
+"""Which cells come next, which again, and when is a sweep over? The same for every engine."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from polychromic.sweep.cells import is_done
+from polychromic.sweep.run_cell import Outcome, note
+
+BUSY_SECONDS = 2.0  # until a cell that another sweep has is looked at again
+
+
+class Engine(Protocol):
+    """Where cells run. An engine takes folders and tells how each attempt ended; all else is on disk."""
+
+    @property
+    def slots(self) -> int:
+        """Cells that run at the same time, 0 if unknown."""
+
+    def free(self) -> int:
+        """Cells that it takes now."""
+
+    def start(self, folder: Path) -> None:
+        """Take a cell."""
+
+    def finished(self, timeout: float) -> list[tuple[Path, Outcome]]:
+        """Attempts that ended, waiting for the first one up to `timeout` seconds."""
+
+    def close(self) -> None:
+        """Stop everything."""
+
+
+@dataclass
+class Summary:
+    """How a sweep stands."""
+
+    done: list[Path] = field(default_factory=list)
+    failed: dict[Path, str] = field(default_factory=dict)  # with what was last heard of it
+    retried: int = 0
+
+
+def drive(engine: Engine, folders: Sequence[Path], *, retries: int, watch: Callable[[Summary], None]) -> Summary:
+    """Run all cells that are not done; a failed one is tried `retries` times more while the rest go on.
+
+    watch: called about twice a second and after everything that happens.
+    """
+    summary = Summary(done=[folder for folder in folders if is_done(folder)])
+    waiting = deque(folder for folder in folders if not is_done(folder))
+    running: set[Path] = set()
+    later: list[tuple[float, Path]] = []
+    failures: Counter[Path] = Counter()
+    try:
+        while waiting or running or later:
+            watch(summary)
+            waiting.extend(folder for due, folder in later if due <= time.monotonic())
+            later = [(due, folder) for due, folder in later if due > time.monotonic()]
+            while waiting and engine.free() > 0:
+                running.add(waiting[0])
+                engine.start(waiting.popleft())
+            for folder, outcome in engine.finished(0.5):
+                running.discard(folder)
+                if outcome.state == "done":
+                    summary.done.append(folder)
+                elif outcome.state == "busy":
+                    later.append((time.monotonic() + BUSY_SECONDS, folder))
+                else:
+                    failures[folder] += 1
+                    if outcome.hopeless or failures[folder] > retries:
+                        summary.failed[folder] = outcome.message
+                        note(folder, {"ended": time.time(), "state": "failed", "message": outcome.message})
+                    else:
+                        summary.retried += 1
+                        waiting.append(folder)
+    finally:
+        engine.close()
+    watch(summary)
+    return summary

@@ -1,0 +1,74 @@
+"""Who runs a cell? Whoever holds the lock on a file in its folder; the lock dies with its process.
+
+Beside the lock itself, which the kernel (on NFS the server) keeps, the file says who holds it and is touched every few
+seconds, so that `polychromic sweep status` can tell a cell that runs from one whose process is gone without locking.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+LOCK = "cell.lock"
+BEAT_SECONDS = 5.0
+STALE_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def holding(folder: Path) -> Iterator[bool]:
+    """Hold a cell while it is run; False if another process does."""
+    with (folder / LOCK).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        file.truncate(0)
+        file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "process": _born(os.getpid())}))
+        file.flush()
+        stop = threading.Event()
+        beat = threading.Thread(target=_beat, args=(folder / LOCK, stop), daemon=True)
+        beat.start()
+        try:
+            yield True
+        finally:
+            stop.set()
+            beat.join()
+            with contextlib.suppress(OSError):  # a full disk must not hide why the cell ended
+                file.truncate(0)
+
+
+def holder(folder: Path) -> dict[str, Any] | None:
+    """Who runs a cell now, told from the file alone; None if nobody does."""
+    path = folder / LOCK
+    try:
+        found = json.loads(path.read_text())
+        touched = path.stat().st_mtime
+    except (OSError, ValueError):
+        return None
+    if found.get("host") == socket.gethostname() and found.get("process"):
+        return found if _born(found["pid"]) == found["process"] else None
+    return found if time.time() - touched < STALE_SECONDS else None
+
+
+def _beat(path: Path, stop: threading.Event) -> None:
+    while not stop.wait(BEAT_SECONDS):
+        with contextlib.suppress(OSError):
+            os.utime(path)
+
+
+def _born(pid: int) -> str:
+    """When a process started, in the kernel's own count; "" if there is none. A number used again is told apart."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]

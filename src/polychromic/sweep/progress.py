@@ -1,0 +1,168 @@
+"""How far is a sweep? Read from the files of its cells, so that any terminal on any machine can ask."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from polychromic.errors import UserError
+from polychromic.runs import read_json
+from polychromic.sweep.cells import FIGURES, is_done, read_cell
+from polychromic.sweep.lock import holder
+from polychromic.sweep.run_cell import ATTEMPTS
+
+STATES = {"running": "cyan", "failed": "red", "interrupted": "yellow", "waiting": "dim", "done": "green"}
+
+
+@dataclass(frozen=True)
+class Status:
+    """One cell as its files show it."""
+
+    name: str
+    kind: tuple[str, str]  # task and method
+    state: str
+    iteration: int
+    iterations: int
+    success: float | None = None
+    iteration_seconds: float | None = None
+    evaluation_seconds: float | None = None
+    attempts: int = 0
+    message: str = ""
+
+
+def read_status(folder: Path) -> Status:
+    """The state of a cell: waiting, running, done, failed, or interrupted (begun, and nobody is at it)."""
+    try:
+        cell = read_cell(folder)
+    except UserError as error:
+        return Status(folder.name, ("", ""), "failed", 0, 0, message=str(error))
+    history = _lines(folder / ATTEMPTS)
+    last = history[-1] if history else {}
+    done = is_done(folder)
+    metrics, timing, evaluated = (_last(folder / f"{name}.jsonl") for name in ("metrics", "timing", "evaluations"))
+    if done:
+        state = "done"
+    elif holder(folder):
+        state = "running"
+    elif last.get("state") == "failed":
+        state = "failed"
+    else:
+        state = "interrupted" if history else "waiting"
+    return Status(
+        name=folder.name,
+        kind=(cell.task, cell.method),
+        state=state,
+        iteration=cell.iterations if done else metrics.get("iteration", -1) + 1,
+        iterations=cell.iterations,
+        success=_final_success(folder) if done else evaluated.get("success", metrics.get("successes")),
+        iteration_seconds=_mean_seconds(folder) if done else timing.get("seconds"),
+        evaluation_seconds=_number(folder / "evaluation_seconds.json"),
+        attempts=sum("began" in line for line in history),
+        message=last.get("message", "") if state == "failed" else "",
+    )
+
+
+def seconds_left(statuses: Sequence[Status], slots: int) -> float | None:
+    """An estimate from what iterations and evaluations took so far, in cells of the same task and method first."""
+
+    def typical(values: Iterable[tuple[tuple[str, str], float | None]], kind: tuple[str, str]) -> float:
+        known = [(of, value) for of, value in values if value is not None]
+        for alike in (lambda of: of == kind, lambda of: of[0] == kind[0], lambda _: True):
+            chosen = [value for of, value in known if alike(of)]
+            if chosen:
+                return fmean(chosen)
+        return 0.0
+
+    paces = [(one.kind, one.iteration_seconds) for one in statuses if one.iterations]
+    scorings = [(one.kind, one.evaluation_seconds) for one in statuses]
+    open_cells = [one for one in statuses if one.state not in ("done", "failed")]
+    if open_cells and not any(pace for _, pace in paces):
+        return None
+    total = 0.0
+    for one in open_cells:
+        total += (one.iterations - one.iteration) * typical(paces, one.kind) + typical(scorings, one.kind)
+    return total / max(1, min(slots, len(open_cells)) or 1)
+
+
+def show(statuses: Sequence[Status], *, slots: int, rows: int = 10_000) -> Group:
+    """The table of cells with a line of totals; if there are more than `rows`, running and failed ones come first."""
+    order = list(STATES)
+    shown = sorted(statuses, key=lambda one: order.index(one.state)) if len(statuses) > rows else list(statuses)
+    table = Table(box=None, padding=(0, 1))
+    for head, how in (("cell", "left"), ("state", "left"), ("iterations", "right"), ("success", "right")):
+        table.add_column(head, justify=how, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("")
+    for one in shown[:rows]:
+        progress = f"{one.iteration}/{one.iterations}" if one.iterations else "–"
+        success = "" if one.success is None else f"{one.success:.3f}"
+        remark = one.message.splitlines()[0][:100] if one.message else ""
+        if one.attempts > 1 and not remark:
+            remark = f"attempt {one.attempts}"
+        table.add_row(one.name, Text(one.state, style=STATES[one.state]), progress, success, remark)
+    return Group(table, Text(totals(statuses, slots)))
+
+
+def totals(statuses: Sequence[Status], slots: int) -> str:
+    """Counts and the time left, in a line."""
+    counts = {state: sum(one.state == state for one in statuses) for state in STATES}
+    parts = [f"{count} {state}" for state, count in counts.items() if count]
+    left = seconds_left(statuses, slots)
+    if left is not None and counts["done"] + counts["failed"] < len(statuses):
+        parts.append(f"about {duration(left)} left")
+    return f"{len(statuses)} cells: " + ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """12 s, 5 min, 3 h 20 min."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _last(path: Path) -> dict[str, Any]:
+    """The last whole line of a log, without reading all of it."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 16384))
+            lines = file.read().split(b"\n")[:-1]
+        return dict(json.loads(lines[-1])) if lines else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    except (OSError, ValueError):
+        return []
+
+
+def _mean_seconds(folder: Path) -> float | None:
+    lines = _lines(folder / "timing.jsonl")
+    return fmean(line["seconds"] for line in lines) if lines else None
+
+
+def _final_success(folder: Path) -> float | None:
+    try:
+        figures = read_json(folder / FIGURES)
+    except UserError:
+        return None
+    found = figures.get("result", {}).get("success", {}).get("mean", figures.get("finetune", {}).get("success"))
+    return None if found is None else float(found)
+
+
+def _number(path: Path) -> float | None:
+    try:
+        return float(path.read_text())
+    except (OSError, ValueError):
+        return None

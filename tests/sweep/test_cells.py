@@ -1,0 +1,118 @@
+"""Which cells a sweep has, and what it refuses."""
+
+import json
+
+import pytest
+
+from polychromic import UserError
+from polychromic.cli import main
+from polychromic.sweep.cells import Cell, Evaluation, find_cells, make_cells, parse_seeds, read_cell, write_cells
+
+
+def test_every_combination_is_a_cell_and_the_first_seed_comes_first():
+    cells = make_cells(["goto", "pickup"], ["pretrained", "ppo"], [3, 4], vary={"kl_coefficient": [0.01, 0.1]})
+    assert [(cell.task, cell.method, cell.seed, cell.settings.get("kl_coefficient")) for cell in cells] == [
+        ("goto", "pretrained", 0, None),
+        ("goto", "ppo", 3, 0.01),
+        ("goto", "ppo", 3, 0.1),
+        ("pickup", "pretrained", 0, None),
+        ("pickup", "ppo", 3, 0.01),
+        ("pickup", "ppo", 3, 0.1),
+        ("goto", "ppo", 4, 0.01),
+        ("goto", "ppo", 4, 0.1),
+        ("pickup", "ppo", 4, 0.01),
+        ("pickup", "ppo", 4, 0.1),
+    ]
+    assert len({cell.name for cell in cells}) == len(cells)
+
+
+def test_a_folder_is_named_after_what_decides_the_results():
+    plain = Cell("goto", "ppo", 0)
+    # A default that is spelled out is the same run.
+    assert Cell("goto", "ppo", 0, {"iterations": 500}).name == plain.name
+    assert Cell("goto", "ppo", 0, evaluation=Evaluation(attempts=8)).name == plain.name
+    others = [
+        Cell("goto", "ppo", 1),
+        Cell("goto", "ppo", 0, {"iterations": 501}),
+        Cell("goto", "ppo", 0, horizon=50),
+        Cell("goto", "ppo", 0, policy="/mine"),
+        Cell("pickup", "ppo", 0),
+    ]
+    assert len({plain.name, *(cell.name for cell in others)}) == 6
+
+
+def test_cells_are_written_once_and_read_back(tmp_path):
+    cells = make_cells(["goto"], ["ppo"], [0, 1], settings={"return_range": [0, 2]})
+    folders = write_cells(tmp_path, cells)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    assert write_cells(tmp_path, cells) == folders
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
+    assert sorted(folders) == find_cells(tmp_path)
+    assert [read_cell(folder) for folder in folders] == cells
+    other = make_cells(["goto"], ["ppo"], [0], settings={"return_range": [0, 2]}, evaluation=Evaluation(attempts=8))
+    with pytest.raises(UserError, match=r"evaluation attempts = 160, now it is 8"):
+        write_cells(tmp_path, other)
+
+
+def test_seeds_may_be_ranges():
+    assert parse_seeds(["3", "0-2", 2]) == [3, 0, 1, 2]
+    for wrong in ("a", "1-", "-1", "1.5"):
+        with pytest.raises(UserError, match="seeds has"):
+            parse_seeds([wrong])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tasks", "goto", "--methods", "ppo"], "seeds is empty"),
+        (["--tasks", "gato", "--methods", "ppo", "--seeds", "0"], "gato: no such file, and no shipped policy"),
+        (["--tasks", "goto", "--methods", "pppo", "--seeds", "0"], "'pppo'"),
+        (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--set", "iterations"], "give NAME=VALUE"),
+        (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--set", "iteration=3"], "iteration"),
+        (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--set", "iterations=0"], "at least 1"),
+        (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--retries", "-1"], "retries is -1"),
+        (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--workers", "-1"], "workers is -1"),
+        (["--file", "nowhere.toml"], "nowhere.toml cannot be read"),
+        ([], "tasks is missing"),
+        (["status", "nowhere"], "nowhere is not a folder"),
+    ],
+)
+def test_mistakes_cost_one_line_and_leave_nothing(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
+    assert "retries" in message or "workers" in message or not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    choices = ["--tasks", "goto", "--methods", "ppo", "--seeds", "0"]
+    assert main(["sweep", *choices, "--out", str(tmp_path / "file" / "sweep")]) == 2
+    shown = capsys.readouterr().err
+    assert "cannot write to" in shown
+    assert "nothing has been started" in shown
+    assert shown.count("\n") == 1
+
+
+def test_a_file_describes_a_sweep_and_the_command_line_wins(tmp_path, policy_file):
+    from polychromic.sweep.command import Arguments, _cells
+
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'tasks = ["fourrooms"]\nmethods = ["ppo"]\nseeds = ["0-3"]\nhorizon = 50\n'
+        "[settings]\niterations = 7\n[vary]\nkl_coefficient = [0.01, 0.1]\n[evaluation]\nattempts = 12\n"
+    )
+    given = Arguments(file=plan, seeds=("5",), policy=str(policy_file), set=("epochs=3",))
+    cells = _cells(given, ["--file", str(plan), "--seeds", "5"])
+    assert [(cell.seed, cell.horizon, cell.evaluation.attempts) for cell in cells] == [(5, 50, 12)] * 2
+    assert [dict(cell.settings) for cell in cells] == [
+        {"iterations": 7, "epochs": 3, "kl_coefficient": value} for value in (0.01, 0.1)
+    ]
+    plan.write_text(json.dumps({"task": ["goto"]}))
+    with pytest.raises(UserError, match="TOML"):
+        _cells(given, [])
+    plan.write_text("task = 3")
+    with pytest.raises(UserError, match="has 'task'"):
+        _cells(given, [])

@@ -1,0 +1,150 @@
+"""One cell at a time: its lock, its failures, a full disk."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sweep_tools import SETTINGS, attempts, holders, results
+
+from polychromic.sweep.cells import Evaluation, make_cells, write_cells
+from polychromic.sweep.lock import holder
+from polychromic.sweep.progress import read_status
+from polychromic.sweep.run_cell import run_cell
+
+HOLD = "import sys, time, pathlib\nfrom polychromic.sweep.lock import holding\n"
+HOLD += "with holding(pathlib.Path(sys.argv[1])) as held:\n print(held, flush=True)\n time.sleep(600)"
+
+
+@pytest.fixture
+def cell(tmp_path, policy_file):
+    """The folder of a cell that the calm sweep has too."""
+    (folder,) = write_cells(tmp_path / "sweep", _cells(policy_file))
+    return folder
+
+
+def _cells(policy_file, **changes):
+    settings = {**SETTINGS, **changes}
+    evaluation = Evaluation(attempts=8)
+    return make_cells(["fourrooms"], ["ppo"], [0], settings=settings, policy=str(policy_file), evaluation=evaluation)
+
+
+def test_a_lock_dies_with_its_process_even_if_that_is_killed(cell):
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(cell)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "True\n"
+            assert holder(cell)["pid"] == process.pid
+            assert read_status(cell).state == "running"
+            assert run_cell(cell).state == "busy"
+            assert not (cell / "config.json").exists()
+        finally:
+            process.send_signal(signal.SIGKILL)
+    assert holder(cell) is None
+    assert run_cell(cell).state == "done"
+    assert read_status(cell).state == "done"
+
+
+def test_a_holder_elsewhere_is_believed_as_long_as_it_touches_the_file(cell):
+    lock = cell / "cell.lock"
+    lock.write_text('{"host": "another machine", "pid": 1, "process": "5"}')
+    assert holder(cell)["host"] == "another machine"
+    long_ago = time.time() - 100
+    os.utime(lock, (long_ago, long_ago))
+    assert holder(cell) is None
+    # A number that another process has by now does not count.
+    import socket
+
+    lock.write_text(f'{{"host": "{socket.gethostname()}", "pid": {os.getpid()}, "process": "5"}}')
+    assert holder(cell) is None
+
+
+def test_a_cell_ends_as_the_same_one_of_a_sweep_and_is_then_left_alone(cell, calm):
+    before = sys.argv
+    assert run_cell(cell).state == "done"
+    assert sys.argv is before
+    assert len(attempts(cell)) == 2
+    found, expected = results(cell.parent), results(calm)
+    assert found == {name: expected[name] for name in found}
+    assert run_cell(cell).state == "done"
+    assert len(attempts(cell)) == 2
+    status = read_status(cell)
+    assert (status.iteration, status.iterations, status.attempts) == (4, 4, 1)
+    assert status.success is not None
+    assert not holders(cell.parent)
+
+
+def test_what_went_wrong_is_told_with_the_last_lines(tmp_path, policy_file):
+    (diverging,) = write_cells(tmp_path, _cells(policy_file, actor_learning_rate=1e38, max_grad_norm=1e30))
+    outcome = run_cell(diverging)
+    assert (outcome.state, outcome.hopeless) == ("failed", False)
+    assert "no longer finite" in outcome.message
+    (broken,) = write_cells(tmp_path, _broken(policy_file))
+    outcome = run_cell(broken)
+    assert "TypeError" in outcome.message.splitlines()[0]
+    assert "Traceback" in (broken / "log.txt").read_text()
+    assert outcome.message.splitlines()[-1] == (broken / "log.txt").read_text().splitlines()[-1]
+    for folder in (diverging, broken):
+        assert read_status(folder).state == "failed"
+        assert read_status(folder).message
+        assert [sorted(line) for line in attempts(folder)] == [["began", "pid"], ["ended", "message", "state"]]
+
+
+def _broken(policy_file):
+    """A fork rule that returns nothing."""
+    settings = {**SETTINGS, "fork_rule": "builtins:print"}
+    return make_cells(["fourrooms"], ["poly-ppo"], [0], settings=settings, policy=str(policy_file))
+
+
+@contextlib.contextmanager
+def small_disk(folder, size):
+    """A file system of `size` bytes; a machine on which none can be mounted skips, and says so."""
+    if (
+        os.geteuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True
+        ).returncode
+    ):
+        pytest.skip("no right to mount a file system here: full and read-only disks are not tested")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def _remount(folder, how):
+    subprocess.run(["mount", "-o", f"remount,{how}", folder], check=True)
+
+
+def test_a_full_disk_is_told_and_loses_nothing(tmp_path, policy_file, calm):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    # Room for the first checkpoint but not for the second beside it.
+    with small_disk(disk, 600_000):
+        (cell,) = write_cells(disk, _cells(policy_file))
+        outcome = run_cell(cell)
+        assert (outcome.state, outcome.hopeless) == ("failed", True)
+        assert "No space left on device" in outcome.message
+        assert "free some space" in outcome.message
+        assert (cell / "checkpoint.safetensors").exists()
+        assert not list(cell.glob(".checkpoint*"))
+        _remount(disk, "size=4000000")
+        assert run_cell(cell).state == "done"
+        found, expected = results(disk), results(calm)
+        assert found == {name: expected[name] for name in found}
+
+
+def test_a_folder_that_becomes_read_only_is_told_and_loses_nothing(tmp_path, policy_file):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk, 4_000_000):
+        (cell,) = write_cells(disk, _cells(policy_file))
+        _remount(disk, "ro")
+        before = sorted(path.name for path in Path(cell).iterdir())
+        outcome = run_cell(cell)
+        assert (outcome.state, outcome.hopeless) == ("failed", True)
+        assert "Read-only file system" in outcome.message
+        assert sorted(path.name for path in Path(cell).iterdir()) == before
