@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo theory browser test test-trl test-verl test-minari test-wandb base-policies check format lint types docs serve-docs \
+.PHONY: help demo theory browser test test-trl test-verl test-minari test-ray test-wandb base-policies check format lint types docs serve-docs \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -84,6 +84,15 @@ test-minari: .venv-minari/.ready  ## import from and export to real Minari datas
 test-wandb: .venv-wandb/.ready  ## logging to Weights & Biases, offline
 	.venv-wandb/bin/pytest tests_wandb
 
+.venv-ray/.ready: requirements/dev.lock requirements/ray.lock pyproject.toml
+	$(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock --requirement requirements/ray.lock
+	.venv-ray/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-ray: .venv-ray/.ready  ## sweeps on real Ray and submitit, with workers that are killed
+	PYTHONPATH=tests:tests/sweep .venv-ray/bin/pytest tests_ray
+
 # TASK=fourrooms makes one of them.
 TASK ?= all
 base-policies: $(BIN)/.ready  ## the five base policies from nothing, into base-policies/ and the package
@@ -134,6 +143,7 @@ bench-iteration: .venv-bench-iteration/bin/.ready  ## an iteration against the n
 #   verl.lock: pip install --no-deps verl==0.9.1; pip install torch==2.13.0 TransferQueue accelerate 'ray[default]'
 #              tensordict==0.10.0 hydra-core 'transformers<5.11' codetiming torchdata datasets pillow peft cachetools
 #              uvicorn fastapi pyzmq msgspec tyro pytest hatchling editables
+#   ray.lock:  what `pip install ray submitit` adds to dev.lock
 lock:  ## renew the pinned versions (needs uv)
 	uv pip compile --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate \
 		requirements/bench-worlds.in --output-file requirements/bench-worlds.lock --upgrade
@@ -141,5 +151,5 @@ lock:  ## renew the pinned versions (needs uv)
 		--group dev pyproject.toml --output-file requirements/dev.lock --upgrade
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .venv-trl .venv-verl .venv-minari .venv-wandb .venv-bench-iteration $(WORLDS_VENV) site demo build dist \
+	rm -rf $(VENV) .venv-trl .venv-verl .venv-minari .venv-ray .venv-wandb .venv-bench-iteration $(WORLDS_VENV) site demo build dist \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,53 @@
+"""Sweeps on a real Ray cluster of two workers, and on the local engine, whose workers are killed ten times."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from sweep_tools import Killer, attempts, results
+
+from polychromic.cli import main
+from polychromic.sweep.cells import find_cells
+
+KILLS = 10
+
+
+def check_disturbed(folder, killer, calm):
+    """Every result as if nothing had happened, and as many attempts more as there were kills."""
+    assert len(killer.killed) == KILLS
+    assert results(folder) == calm
+    begun = sum("began" in line for cell in find_cells(folder) for line in attempts(cell))
+    assert begun == 24 + KILLS
+
+
+@pytest.mark.parametrize("engine", ["ray", "local"])
+def test_ten_killed_workers_change_nothing(engine, choices, calm, tmp_path, capsys):
+    home = tmp_path / "home"
+    home.mkdir()
+    sweep = tmp_path / "sweep"
+    command = ["sweep", *choices, "--engine", engine, "--workers", "2", "--retries", "20", "--out", str(sweep)]
+    # In a process of its own, with a home of its own: Ray must leave nothing there.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    with Killer(sweep, kills=KILLS, pause=2.0) as killer:
+        done = subprocess.run(
+            [sys.executable, "-m", "polychromic.cli", *command],
+            env={**environment, "HOME": str(home)},
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "24 of 24 cells done" in done.stdout
+    check_disturbed(sweep, killer, calm)
+    assert not list(home.rglob("*token*"))
+    assert main(["sweep", "status", str(sweep)]) == 0
+    assert "24 cells: 24 done" in capsys.readouterr().out
+
+
+def test_a_cluster_that_is_not_there_costs_one_line(choices, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_gcs_server_request_timeout_seconds", "1")
+    command = ["sweep", *choices, "--engine", "ray", "--ray-address", "127.0.0.1:1", "--out", str(tmp_path)]
+    assert main(command) == 2
+    shown = capsys.readouterr().err
+    assert "ray_address is '127.0.0.1:1', where no cluster answers" in shown
