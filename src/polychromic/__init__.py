@@ -55,6 +55,7 @@ _LAZY: dict[str, str] = {
     "write_report": "polychromic.report.page",
     "exact_scores": "polychromic.exact",
     "finetune": "polychromic.train",
+    "finetune_seeds": "polychromic.seeds",
     "make_config": "polychromic.config",
     "make": "polychromic.envs.make",
     "Policy": "polychromic.policies.protocol",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from polychromic.policies.inference import Evaluator
 from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import parameters_hash
 from polychromic.runs import Checkpoint, Run, check_folder, is_done, read_lines
-from polychromic.types import Rollouts
+from polychromic.types import Rollouts, Targets
 from polychromic.update import Coefficients, Learner, all_finite, init_learner, update
 
 Watcher = Callable[[int, Mapping[str, Any]], None]
@@ -113,19 +113,34 @@ def _run_in(folder: Path, world: Any, saved: SavedPolicy, config: Config, watch:
                 learner, figures, evaluation = iterate(world, saved, learner, config, iteration, visits)
             except UserError as error:
                 raise UserError(f"iteration {iteration}: {error}; {_last_good(folder, kept)}") from error
-            run.log("metrics.jsonl", iteration, figures)
-            if evaluation:
-                run.log("evaluations.jsonl", iteration + 1, evaluation)
             seconds = time.perf_counter() - started
-            run.log("timing.jsonl", iteration, {"seconds": seconds, "steps_per_second": figures["steps"] / seconds})
+            record(run, iteration, figures, evaluation, seconds)
             if watch:
                 watch(iteration, {**figures, **evaluation, "seconds": seconds})
-            if (iteration + 1) % config.checkpoint_every == 0 or iteration + 1 == config.iterations:
+            if checkpoint_due(config, iteration):
                 kept = iteration + 1
                 run.save(Checkpoint(kept, learner, visits.counts))
-        final = _result_policy(saved, learner, config)
-        save_policy(folder / "policy.safetensors", final.policy, final.params, final.info)
-        run.finish({"iterations": config.iterations, **read_lines(folder / "evaluations.jsonl")[-1]})
+        finish(run, saved, learner, config)
+
+
+def record(run: Run, iteration: int, figures: Mapping[str, Any], evaluation: Mapping[str, Any], seconds: float) -> None:
+    """Write down an iteration."""
+    run.log("metrics.jsonl", iteration, figures)
+    if evaluation:
+        run.log("evaluations.jsonl", iteration + 1, evaluation)
+    run.log("timing.jsonl", iteration, {"seconds": seconds, "steps_per_second": figures["steps"] / seconds})
+
+
+def checkpoint_due(config: Config, iteration: int) -> bool:
+    """After every `checkpoint_every` iterations and the last one."""
+    return (iteration + 1) % config.checkpoint_every == 0 or iteration + 1 == config.iterations
+
+
+def finish(run: Run, saved: SavedPolicy, learner: Learner, config: Config) -> None:
+    """Write the policy and mark the run as complete."""
+    final = _result_policy(saved, learner, config)
+    save_policy(run.folder / "policy.safetensors", final.policy, final.params, final.info)
+    run.finish({"iterations": config.iterations, **read_lines(run.folder / "evaluations.jsonl")[-1]})
 
 
 def random_stream(seed: int, purpose: int, number: int) -> np.random.Generator:
@@ -140,6 +155,35 @@ def iterate(
 
     All randomness comes from (seed, iteration), so an iteration can be repeated on its own.
     """
+    got = experience(world, saved, learner, config, iteration, visits)
+    learner, stats = update(saved.policy, learner, got.rollouts, got.targets, config, got.coefficients, got.rng)
+    check_finite(learner, stats, config)
+    figures = {**rollout_figures(got.rollouts), **got.targets.stats, **stats}
+    return learner, figures, evaluation_if_due(world, saved, learner, config, iteration)
+
+
+def check_finite(learner: Learner, stats: Mapping[str, float], config: Config) -> None:
+    """Refuse to go on with losses or parameters that are no numbers."""
+    _refuse_not_finite(
+        "a loss or a parameter",
+        np.array([*stats.values(), 0.0 if all_finite(learner) else np.nan]),
+        f"try a lower actor_learning_rate (now {config.actor_learning_rate}) or a smaller max_grad_norm",
+    )
+
+
+class Experience(NamedTuple):
+    """All that an update needs."""
+
+    rollouts: Rollouts
+    targets: Targets
+    coefficients: Coefficients
+    rng: np.random.Generator  # for the order of the minibatches
+
+
+def experience(
+    world: Any, saved: SavedPolicy, learner: Learner, config: Config, iteration: int, visits: VisitCounts
+) -> Experience:
+    """The first half of an iteration: collect and estimate."""
     rng = random_stream(config.seed, COLLECTING, iteration)
     progress = iteration / max(config.iterations - 1, 1)  # 1 in the last iteration: schedules reach their end
     tasks = configurations_of(iteration, config, world.num_tasks)
@@ -166,18 +210,17 @@ def iterate(
     coefficients = Coefficients(
         scheduled(config.kl_coefficient, config.kl_schedule, progress), config.entropy_coefficient
     )
-    learner, stats = update(saved.policy, learner, rollouts, targets, config, coefficients, rng)
-    _refuse_not_finite(
-        "a loss or a parameter",
-        np.array([*stats.values(), 0.0 if all_finite(learner) else np.nan]),
-        f"try a lower actor_learning_rate (now {config.actor_learning_rate}) or a smaller max_grad_norm",
-    )
-    figures = {**_rollout_figures(rollouts), **targets.stats, **stats}
-    evaluation: dict[str, Any] = {}
+    return Experience(rollouts, targets, coefficients, rng)
+
+
+def evaluation_if_due(
+    world: Any, saved: SavedPolicy, learner: Learner, config: Config, iteration: int
+) -> dict[str, Any]:
+    """A brief evaluation after every `evaluate_every` iterations and the last one, else nothing."""
     every = config.evaluate_every
     if iteration + 1 == config.iterations or (every and (iteration + 1) % every == 0):
-        evaluation = evaluate_briefly(world, saved, learner, config, iteration)
-    return learner, figures, evaluation
+        return evaluate_briefly(world, saved, learner, config, iteration)
+    return {}
 
 
 def configurations_of(iteration: int, config: Config, num_tasks: int) -> NDArray[np.int64]:
@@ -213,7 +256,7 @@ def evaluate_briefly(
     }
 
 
-def _rollout_figures(rollouts: Rollouts) -> dict[str, Any]:
+def rollout_figures(rollouts: Rollouts) -> dict[str, Any]:
     seeds = rollouts.returns[: rollouts.num_seeds]
     return {
         "steps": rollouts.num_steps,

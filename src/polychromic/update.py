@@ -53,6 +53,24 @@ def update(
 
     with r = π_θ(a | s)/π_β(a | s); without a clip the first term is −mean log π_θ(a | s) · A.
     """
+    data = prepare(policy, rollouts, targets, config, rng)
+    learner, sums = compiled_update(policy, config)(learner, data, coefficients)
+    return learner, step_means(sums, data.num_updates, rollouts, targets)
+
+
+class UpdateData(NamedTuple):
+    """What the gradient steps of an iteration read, padded to one of few sizes."""
+
+    batch: dict[str, Any]
+    tables: dict[str, Any]
+    minibatches: Any
+    num_updates: int  # gradient steps
+
+
+def prepare(
+    policy: Policy, rollouts: Rollouts, targets: Targets, config: Config, rng: np.random.Generator
+) -> UpdateData:
+    """The rows of an iteration and which of them each gradient step takes."""
     size = _padded(rollouts.num_steps)
     rows: dict[str, Any] = {
         "actions": rollouts.actions,
@@ -67,7 +85,12 @@ def update(
         minibatches, count = _minibatches(rollouts.num_steps, size, config.minibatch_size, config.epochs, rng)
     else:
         minibatches, count = _minibatches_of_trajectories(rollouts, config, rng)
-    run = _compiled(
+    return UpdateData(batch, rollouts.tables, minibatches, count)
+
+
+def compiled_update(policy: Policy, config: Config) -> Any:
+    """The jitted function (learner, data, coefficients) -> (learner, sums of the statistics)."""
+    return _compiled(
         policy,
         _rates(config),
         config.clip,
@@ -75,11 +98,14 @@ def update(
         config.temperature,
         config.normalise == "minibatch",
     )
-    learner, sums = run(learner, batch, rollouts.tables, minibatches, count, coefficients)
+
+
+def step_means(sums: Any, count: int, rollouts: Rollouts, targets: Targets) -> dict[str, float]:
+    """Statistics by name, means over the gradient steps."""
     means = {name: float(value) / count for name, value in zip(STATISTICS, sums, strict=True)}
     residual = targets.value_targets - rollouts.values
     means["explained_variance"] = float(1 - residual.var() / (targets.value_targets.var() + 1e-8))
-    return learner, means
+    return means
 
 
 def all_finite(learner: Learner) -> bool:
@@ -126,9 +152,9 @@ def _compiled(
         total = policy_loss + value_coefficient * value_loss + coefficients.kl * kl - coefficients.entropy * entropy
         return total, (policy_loss, value_loss, kl, clip_fraction, entropy)
 
-    def run(
-        learner: Learner, batch: dict[str, Any], tables: Any, minibatches: Any, count: Any, coefficients: Coefficients
-    ) -> Any:
+    def run(learner: Learner, data: UpdateData, coefficients: Coefficients) -> Any:
+        batch, tables, minibatches, count = data
+
         def one(index: Any, carry: Any) -> Any:
             learner, sums = carry
             chosen = minibatches[index]

@@ -21,7 +21,10 @@ def main() -> int:
     """Serve cells until standard input closes."""
     with contextlib.suppress(AttributeError, OSError, ValueError):  # not every system can pin
         os.sched_setaffinity(0, {int(sys.argv[1])})
+    from polychromic.memory import keep_freed_memory
     from polychromic.sweep.run_cell import run_cell
+
+    keep_freed_memory()
 
     # Only answers go to the pipe; what anyone prints outside a cell goes to standard error.
     with os.fdopen(os.dup(1), "w") as answers:
