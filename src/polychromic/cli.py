@@ -24,6 +24,10 @@ COMMANDS = {
         "many runs: tasks × methods × seeds, locally, on Ray or on Slurm",
     ),
     "evaluate": ("polychromic.evaluate.command:evaluate", "score a run or a policy: success, pass@k, strategies, …"),
+    "reproduce": (
+        "polychromic.reproduce:reproduce",
+        "the paper's tables and figures, with the paper's figures beside ours",
+    ),
     "report": ("polychromic.report.command:report", "compare runs and policies on one page that opens offline"),
     "watch": ("polychromic.report.watch:watch", "see a policy act, in the terminal or as a GIF"),
     "demo": ("polychromic.demo:demo", "PPO against Poly-PPO in a few minutes, ending in a report"),

@@ -83,7 +83,7 @@ def test_mistakes_cost_one_line_and_leave_nothing(arguments, message, tmp_path, 
     shown = capsys.readouterr().err
     assert message in shown
     assert shown.count("\n") == 1
-    assert "retries" in message or "workers" in message or not list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(tmp_path, capsys):

@@ -1,11 +1,14 @@
 """The local engine with real processes that are killed, stopped and started again."""
 
+import io
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from rich.console import Console
 from sweep_tools import CHOICES, TINY, Killer, attempts, holders, results
 
 from polychromic.cli import main
@@ -82,6 +85,27 @@ def _alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_the_live_table_shows_every_cell_and_what_is_left(calm, tmp_path):
+    from polychromic.sweep.command import _table
+    from polychromic.sweep.drive import Summary
+    from polychromic.sweep.local import LocalEngine
+
+    shutil.copytree(calm, tmp_path / "sweep")
+    done, waiting, failed, *others = find_cells(tmp_path / "sweep")
+    for folder in (waiting, failed):
+        (folder / "figures.json").unlink()
+    (waiting / "attempts.jsonl").unlink()
+    (failed / "attempts.jsonl").write_text('{"began": 1}\n{"ended": 2, "state": "failed", "message": "why\\nmore"}\n')
+    console = Console(force_terminal=True, file=io.StringIO(), width=120, height=40)
+    with _table(console, [done, waiting, failed, *others], LocalEngine(tmp_path, 1)) as watch:
+        watch(Summary())
+    shown = console.file.getvalue()
+    for folder in (done, waiting, failed):
+        assert folder.name in shown
+    assert "why" in shown
+    assert "6 cells: 1 failed, 1 waiting, 4 done, about" in shown
 
 
 def test_the_time_left_follows_from_cells_of_the_same_kind():

@@ -83,9 +83,13 @@ def sweep_command(args: Sequence[str]) -> int:
     if args[:1] == ["status"]:
         return tyro.cli(status, args=list(args[1:]), prog="polychromic sweep status")
     given = tyro.cli(Arguments, args=list(args), prog="polychromic sweep")
-    folders = write_cells(given.out, asked) if (asked := _cells(given, args)) else find_cells(given.out)
+    engine = choose_engine(given.engine, given.workers, given.ray_address, given.slurm)
+    if given.retries < 0:
+        raise UserError(f"retries is {given.retries}; it must be at least 0")
+    asked = _cells(given, args)
+    folders = write_cells(given.out, asked) if asked else find_cells(given.out)
     again = "polychromic sweep " + shlex.join(args)
-    return run_sweep(given.out, folders, again=again, engine=_engine_choice(given), retries=given.retries)
+    return run_sweep(given.out, folders, again=again, engine=engine, retries=given.retries)
 
 
 def status(
@@ -114,8 +118,6 @@ def status(
 
 def run_sweep(out: Path, folders: Sequence[Path], *, again: str, engine: Callable[[Path], Engine], retries: int) -> int:
     """Run the cells in `folders` with a live table. Returns the exit code: 0 all done, 1 some failed, 130 stopped."""
-    if retries < 0:
-        raise UserError(f"retries is {retries}; it must be at least 0")
     console = Console(stderr=True)
     started = engine(out.resolve())
     try:
@@ -178,21 +180,22 @@ def _cells(given: Arguments, args: Sequence[str]) -> list[Cell]:
     )
 
 
-def _engine_choice(given: Arguments) -> Callable[[Path], Engine]:
-    if given.workers < 0:
-        raise UserError(f"workers is {given.workers}; it must be at least 0")
-    if given.engine == "ray":
+def choose_engine(name: EngineName, workers: int, ray_address: str, slurm: Sequence[str]) -> Callable[[Path], Engine]:
+    """What makes the engine of a sweep in a folder; nothing is loaded or started before."""
+    if workers < 0:
+        raise UserError(f"workers is {workers}; it must be at least 0")
+    if name == "ray":
         from polychromic.sweep.ray_engine import RayEngine
 
-        return lambda folder: RayEngine(folder, given.workers, given.ray_address)
-    if given.engine == "slurm":
+        return lambda folder: RayEngine(folder, workers, ray_address)
+    if name == "slurm":
         from polychromic.sweep.slurm_engine import SlurmEngine
 
-        options = {name: parse_value(text) for name, text in parse_settings("slurm", given.slurm).items()}
-        return lambda folder: SlurmEngine(folder, given.workers, options)
+        options = {name: parse_value(text) for name, text in parse_settings("slurm", slurm).items()}
+        return lambda folder: SlurmEngine(folder, workers, options)
     from polychromic.sweep.local import LocalEngine
 
-    return lambda folder: LocalEngine(folder, given.workers)
+    return lambda folder: LocalEngine(folder, workers)
 
 
 @contextmanager

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from polychromic.errors import UserError
+from polychromic.sweep.local import available_cores
 from polychromic.sweep.run_cell import Outcome, last_lines, one_thread, run_cell
 
 OBJECT_STORE_BYTES = 100 * 2**20  # nothing but folder names and outcomes goes through it
@@ -109,16 +111,33 @@ def _connect(ray: Any, address: str, workers: int) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     common: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address or os.environ.get("RAY_ADDRESS"):
+    where = address or os.environ.get("RAY_ADDRESS", "")
+    if where:
         try:
+            _knock(where)
             ray.init(address=address or None, **common)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            where = address or os.environ["RAY_ADDRESS"]
-            raise UserError(f"ray_address is {where!r}, where no cluster answers: {error}") from error
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(f"ray_address is {where!r}, where no cluster answers: {_one_line(error)}") from error
     else:
-        ray.init(
-            num_cpus=workers or len(os.sched_getaffinity(0)),
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            **common,
-        )
+        # Ray makes its workers give way to everything else; here they are the work itself.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        try:
+            ray.init(
+                num_cpus=workers or len(available_cores()),
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                **common,
+            )
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(f"engine is ray, which could not start a cluster here: {_one_line(error)}") from error
+
+
+def _knock(address: str) -> None:
+    """Ray waits for minutes for a cluster that is not there; whether anything listens is known at once."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -31,7 +31,8 @@ class SlurmEngine:
             defaults = {"timeout_min": DAY, "cpus_per_task": 1, "tasks_per_node": 1, "name": "polychromic"}
             self.executor.update_parameters(**{**defaults, **given})
         except (RuntimeError, ValueError, NameError, TypeError) as error:
-            raise UserError(f"slurm: submitit refuses {cluster!r} with {given}: {error}") from error
+            told = " ".join(str(error).split())
+            raise UserError(f"slurm: submitit refuses {cluster!r} with {given}: {told}") from error
         self.failures = (
             submitit.core.utils.FailedJobError,
             submitit.core.utils.UncompletedJobError,

@@ -1,0 +1,110 @@
+"""What a run costs: seconds of one core and bytes on disk, for every task with a base policy and every method.
+
+    python -m benchmarks.costs [--out FILE] [--tasks goto …]
+
+Iterations are played with the base policy, whose episodes are about the longest of a run. Processor time of one core
+is what is counted, so a busy machine changes little. `polychromic reproduce` and docs/scale.md estimate from this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from polychromic.advantages import VisitCounts
+from polychromic.config import make_config
+from polychromic.evaluate.command import evaluate_and_write
+from polychromic.evaluate.policy import SWEEP, SWEEP_ATTEMPTS, evaluate_policy
+from polychromic.evaluate.targets import EVALUATION, find_target, world_of
+from polychromic.policies.files import available_policies
+from polychromic.runs import LOGS
+from polychromic.sweep.costs import COSTS
+from polychromic.train import evaluate_briefly, finetune, iterate
+from polychromic.update import init_learner
+
+METHODS = ("reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
+TIMED = 3
+ATTEMPTS = 160
+BYTES_OF_A_VISIT = 16
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """Seconds of processor time."""
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def measure_task(task: str) -> dict[str, Any]:
+    """All about one task."""
+    target = find_target(task)
+    world, saved = world_of(target), target.saved
+    found: dict[str, Any] = {"iteration_seconds": {}, "compiling_seconds": {}, "bytes_per_iteration": {}}
+    for method in METHODS:
+        config = make_config(method, task, iterations=10**6, evaluate_every=0)
+        visits = VisitCounts()
+        turn = functools.partial(iterate, world, saved, init_learner(saved.params, config), config, visits=visits)
+        # The same iterations twice: the first time everything they need is compiled.
+        first = [timed(functools.partial(turn, number)) for number in range(TIMED)]
+        seen = len(visits.counts) / TIMED
+        seconds = [timed(functools.partial(turn, number)) for number in range(TIMED)]
+        found["iteration_seconds"][method] = round(float(np.mean(seconds)), 4)
+        found["compiling_seconds"][method] = round(sum(first) - sum(seconds), 2)  # what one method needs serves others
+        found["bytes_per_iteration"][method] = round(seen * BYTES_OF_A_VISIT)
+    learner = init_learner(saved.params, make_config("ppo", task))
+    brief = make_config("ppo", task)
+    found["brief_evaluation_seconds"] = round(timed(lambda: evaluate_briefly(world, saved, learner, brief, 0)), 3)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "run"
+        finetune(world, saved, method="ppo", iterations=4, evaluate_every=0, evaluation_rollouts=1, out=folder)
+        run = find_target(str(folder))
+        path = folder / EVALUATION
+        plain = timed(lambda: evaluate_and_write(run, world, path, attempts=ATTEMPTS))
+        few = timed(lambda: evaluate_policy(world, saved, attempts=SWEEP_ATTEMPTS, record=False))
+        found["evaluation_seconds"] = round(plain, 2)
+        found["sweep_seconds"] = round(few * len(SWEEP), 2)
+        found["perturbed_seconds"] = 0.0
+        if hasattr(world, "free_cells"):
+            both = timed(lambda: evaluate_policy(world, saved, attempts=1, record=False, pretrained=saved))
+            found["perturbed_seconds"] = round(both, 2)
+        logs = sum((folder / name).stat().st_size for name in LOGS)
+        logs += sum(file.stat().st_size for file in (folder / "tensorboard").iterdir())
+        found["log_bytes_per_iteration"] = round(logs / 4)
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        found["fixed_bytes"] = sum(file.stat().st_size for file in files) - logs
+    return found
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=COSTS)
+    parser.add_argument("--tasks", nargs="*", default=available_policies())
+    options = parser.parse_args()
+    known = json.loads(options.out.read_text())["tasks"] if options.out.exists() else {}
+    for task in options.tasks:
+        known[task] = measure_task(task)
+        print(task, json.dumps(known[task]), flush=True)
+        described = {
+            "command": "python -m benchmarks.costs",
+            "attempts": ATTEMPTS,
+            "versions": {"python": platform.python_version(), "jax": jax.__version__, "numpy": np.__version__},
+            "cores": os.cpu_count(),
+            "tasks": dict(sorted(known.items())),
+        }
+        options.out.write_text(json.dumps(described, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What a sweep costs beside its runs, and what a second worker gives.
+
+    python -m benchmarks.sweeps [--iterations 450] [--out FILE]        (about five minutes on two quiet cores)
+
+Two equal cells of about a minute on FourRooms, three ways, all in one run: each by itself with
+`polychromic finetune` and `polychromic evaluate`, one after another; as a sweep with one worker; as a sweep with two.
+Wall-clock time; needs two idle cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from polychromic.sweep.run_cell import one_thread
+
+CELLS = 2
+ATTEMPTS = "32"
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--iterations", type=int, default=450)
+    parser.add_argument("--task", default="fourrooms")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/sweeps.json"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        result = measure(Path(scratch), options.task, options.iterations)
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
+    return 0
+
+
+def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
+    """Seconds of the three ways."""
+    # The runs by themselves get what a sweep gives its workers: one thread and code that was compiled before.
+    environment = {**os.environ, **one_thread(os.environ, scratch)}
+
+    def polychromic(*arguments: str) -> None:
+        command = ["taskset", "-c", "0", sys.executable, "-m", "polychromic.cli", *arguments]
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+
+    def sweep(name: str, workers: int) -> float:
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "polychromic.cli", "sweep", "--tasks", task, "--methods", "poly-ppo"]
+        command += ["--seeds", f"0-{CELLS - 1}", "--set", f"iterations={iterations}", "--attempts", ATTEMPTS]
+        command += ["--out", str(scratch / name), "--workers", str(workers)]
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        return time.perf_counter() - began
+
+    def run(name: str, seed: int, count: int = iterations) -> float:
+        began = time.perf_counter()
+        folder = str(scratch / name)
+        settings = ["--method", "poly-ppo", "--seed", str(seed), "--iterations", str(count)]
+        polychromic("finetune", task, *settings, "--out", folder)
+        polychromic("evaluate", folder, "--attempts", ATTEMPTS)
+        return time.perf_counter() - began
+
+    run("warm-up", 0, 3)
+    alone = [run(f"run-{seed}", seed) for seed in range(CELLS)]
+    one, two = sweep("one", 1), sweep("two", 2)
+    return {
+        "command": "python -m benchmarks.sweeps",
+        "task": task,
+        "cells": CELLS,
+        "iterations": iterations,
+        "seconds_alone": [round(seconds, 2) for seconds in alone],
+        "seconds_one_worker": round(one, 2),
+        "seconds_two_workers": round(two, 2),
+        "overhead": round(one / sum(alone) - 1, 4),
+        "speedup_of_two_workers": round(one / two, 3),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

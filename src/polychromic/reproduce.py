@@ -1,0 +1,241 @@
+"""`polychromic reproduce`: the sweeps, evaluations and report behind the paper's tables and figures."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from polychromic.errors import UserError
+from polychromic.evaluate.targets import EVALUATION
+from polychromic.policies.files import available_policies
+from polychromic.report.compare import Comparison, compare, pooled
+from polychromic.report.gather import gather
+from polychromic.report.page import write_report
+from polychromic.report.tables import Table, as_markdown, tables
+from polychromic.sweep.cells import PRETRAINED, Cell, Evaluation, is_done, make_cells, write_cells
+from polychromic.sweep.command import EngineName, choose_engine, run_sweep
+from polychromic.sweep.costs import cell_bytes, cell_seconds, estimate, measured, pace_here
+from polychromic.sweep.local import available_cores
+from polychromic.sweep.progress import duration, read_status
+
+BABYAI = ("goto", "pickup", "synthseq", "bosslevel")
+METHODS = ("reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
+TRIANGLE = "triangle"
+ITEMS = {
+    "table1": ((*BABYAI, "fourrooms"), METHODS),
+    "table2": ((*BABYAI, "fourrooms"), METHODS),
+    "passk": (BABYAI, METHODS),
+    TRIANGLE: ((TRIANGLE,), ("reinforce", "ppo", "poly-ppo")),
+    "all": ((*BABYAI, "fourrooms", TRIANGLE), METHODS),
+}
+PASS_AT = (1, 2, 5, 10, 20, 40, 80, 160)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of the paper's experiment is run."""
+
+    methods: tuple[str, ...]
+    seeds: int
+    attempts: int
+    settings: dict[str, float]
+
+
+# The paper does not say how many iterations it ran; Config's default is this project's reading.
+FULL = Scale(METHODS, 3, 160, {})
+# A higher learning rate than the paper's, so that few iterations show something.
+QUICK = Scale(("ppo", "poly-ppo"), 1, 32, {"iterations": 30, "actor_learning_rate": 1e-4, "evaluate_every": 15})
+
+
+def reproduce(
+    what: Annotated[
+        tyro.conf.Positional[Literal["table1", "table2", "passk", "triangle", "all"]], tyro.conf.arg(metavar="WHAT")
+    ],
+    /,
+    *,
+    quick: bool = False,
+    seeds: int = 0,
+    out: Path | None = None,
+    engine: EngineName = "local",
+    workers: int = 0,
+    retries: int = 3,
+    ray_address: str = "",
+    slurm: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    estimate_only: bool = False,
+) -> int:
+    """Make the paper's tables and figures: sweeps, evaluations and a report with the paper's figures beside ours.
+
+    The same command goes on after any interruption. Tables that share runs share them: `table2` after `table1` only
+    writes another report.
+
+    Args:
+        what: table1 (reward and success), table2 (perturbed starts), passk (pass@k on BabyAI), triangle, all.
+        quick: PPO and Poly-PPO alone, one seed, few iterations and attempts: shows the way, not the result.
+        seeds: seeds per method (0: 3 as in the paper, 1 with --quick).
+        out: the folder. Not given: reproduction, or reproduction-quick.
+        engine: local, ray or slurm, as for `polychromic sweep`.
+        workers: cells at the same time (0: as many as there are cores, or as the cluster takes).
+        retries: how often a cell that fails is tried again.
+        ray_address: of the Ray cluster.
+        slurm: NAME=VALUE for submitit's executor.
+        estimate_only: say what it would take and stop.
+    """
+    scale = QUICK if quick else FULL
+    if seeds < 0:
+        raise UserError(f"seeds is {seeds}; it must be at least 0")
+    scale = replace(scale, seeds=seeds or scale.seeds)
+    folder = out or Path("reproduction-quick" if quick else "reproduction")
+    cells = cells_of(what, scale)
+    slots = workers or len(available_cores())
+    _say_estimate(folder, cells, slots)
+    if estimate_only:
+        print("\n" + as_markdown([needs_table(cells)]))
+        return 0
+    given = {"--seeds": seeds, "--out": out, "--engine": engine, "--workers": workers, "--ray-address": ray_address}
+    same = ["polychromic", "reproduce", what, *(["--quick"] if quick else [])]
+    same += [part for name, value in given.items() if value and value != "local" for part in (name, str(value))]
+    again = shlex.join([*same, *(part for option in slurm for part in ("--slurm", option))])
+    print(f"to go on after an interruption: {again}")
+    folders = write_cells(folder, cells)
+    chosen = choose_engine(engine, workers, ray_address, slurm)
+    code = run_sweep(folder, folders, again=again, engine=chosen, retries=retries)
+    if code == 130 or not any(map(is_done, folders)):
+        return code
+    _report(what, quick, scale, folder, folders)
+    return code
+
+
+def cells_of(what: str, scale: Scale) -> list[Cell]:
+    """The cells of an item; a task that this version cannot run is refused, or told and left out of `all`."""
+    tasks, methods = ITEMS[what]
+    missing = [task for task in tasks if task not in available_policies()]
+    if missing:
+        told = f"no base policy for {', '.join(missing)} is shipped with this version, so it cannot be reproduced"
+        if len(missing) == len(tasks):
+            raise UserError(f"{what}: {told}")
+        print(f"polychromic reproduce: {told}; the rest is", file=sys.stderr)
+    cells = []
+    for task in tasks:
+        if task not in missing:
+            wanted = [method for method in methods if method in scale.methods]
+            if task == TRIANGLE:
+                wanted = [method for method in wanted if method in ITEMS[TRIANGLE][1]]
+            scored = Evaluation(scale.attempts, perturbed=task != TRIANGLE)
+            cells += make_cells(
+                [task], [PRETRAINED, *wanted], range(scale.seeds), settings=scale.settings, evaluation=scored
+            )
+    # Episodes for the viewer of one seed are enough.
+    cells = [replace(cell, evaluation=replace(cell.evaluation, recordings=cell.seed == 0)) for cell in cells]
+    return sorted(cells, key=lambda cell: cell.seed)
+
+
+def _say_estimate(folder: Path, cells: Sequence[Cell], slots: int) -> None:
+    costs = measured()
+    todo = [cell for cell in cells if not is_done(folder / cell.name)]
+    begun = [cell for cell in cells if (folder / cell.name).is_dir()]
+    slower = pace_here(begun, [read_status(folder / cell.name) for cell in begun], costs)
+    found = estimate(todo, costs)
+    seconds = found.core_seconds * slower
+    left_out = f" (without {', '.join(found.unknown)}, which was never measured)" if found.unknown else ""
+    print(
+        f"{len(todo)} of {len(cells)} cells to run: about {duration(seconds)} of one core, {duration(seconds / slots)} "
+        f"with {slots} at a time, {found.bytes / 1e6:,.0f} MB{left_out}"
+    )
+
+
+def needs_table(cells: Sequence[Cell]) -> Table:
+    """What cells need, task by task, from the measured costs: cores, hours, bytes."""
+    costs = measured()
+    tasks = [task for task in dict.fromkeys(cell.task for cell in cells) if task in costs["tasks"]]
+    rows = []
+    for name, members in [(task, [task]) for task in tasks] + ([("all", tasks)] if len(tasks) > 1 else []):
+        own = [cell for cell in cells if cell.task in members]
+        found = estimate(own, costs)
+        longest = max(cell_seconds(cell, costs) for cell in own)
+        rows.append(
+            (
+                name,
+                str(len(own)),
+                f"{found.core_seconds / 3600:.1f}",
+                f"{found.core_seconds / 3600 / 16:.1f}",
+                f"{longest / 60:.0f}",
+                f"{max(cell_bytes(cell, costs) for cell in own) / 1e6:.1f}",
+                f"{found.bytes / 1e9:.2f}",
+            )
+        )
+    return Table(
+        "What it needs",
+        f"A cell uses one core. Measured with `{costs['command']}` (Python {costs['versions']['python']}, "
+        f"JAX {costs['versions']['jax']}).",
+        (
+            "task",
+            "cells",
+            "core hours",
+            "hours on 16 cores",
+            "longest cell, minutes",
+            "largest cell, MB",
+            "all cells, GB",
+        ),
+        tuple(rows),
+    )
+
+
+def _report(what: str, quick: bool, scale: Scale, folder: Path, folders: Sequence[Path]) -> None:
+    # A cell of the base policy holds an evaluation and no run.
+    found = [path if (path / "config.json").exists() else path / EVALUATION for path in folders]
+    runs = [path for path in found if path.exists()]
+    summary = []
+    if quick:
+        chosen = ", ".join(f"{name} = {value:g}" for name, value in scale.settings.items())
+        summary = [
+            f"The quick version: {scale.seeds} seed, {scale.attempts} attempts at each configuration, {chosen}. "
+            "It shows how the comparison is made; differences between methods need the full one."
+        ]
+    page, markdown = folder / f"{what}.html", folder / f"{what}.md"
+    title = f"{what} of the paper" + (", quick version" if quick else "")
+    problems = write_report(runs, page, markdown=markdown, title=title, summary=summary)
+    comparisons = compare(gather(runs)[0])
+    shown = tables(comparisons)
+    if what in ("passk", TRIANGLE, "all"):
+        shown = [*shown, pass_table(comparisons)]
+    if what == "table1":
+        shown = shown[:1]
+    elif what in ("table2", "passk"):
+        shown = shown[1:2] if what == "table2" else shown[-1:]
+    print()
+    for line in summary:
+        print(line + "\n")
+    print(as_markdown(shown))
+    for problem in problems:
+        print(f"polychromic reproduce: {problem}", file=sys.stderr)
+    print(f"report: {page}, tables: {markdown}")
+
+
+def pass_table(comparisons: Sequence[Comparison]) -> Table:
+    """pass@k of every method, read off the curves of the report."""
+    ks = [k for k in PASS_AT if any(len(_curve(one)) >= k for one in comparisons)]
+    rows = []
+    for comparison in comparisons:
+        for method in comparison.methods:
+            found = pooled(method)
+            if found:
+                curve = found["pass_at_k"]["mean"]
+                figures = [f"{curve[k - 1]:.3f}" if k <= len(curve) else "–" for k in ks]
+                rows.append((comparison.title, method.label, *figures))
+    return Table(
+        "pass@k",
+        "Share of configurations solved in k attempts. The paper shows these as curves without figures.",
+        ("task", "method", *(f"k = {k}" for k in ks)),
+        tuple(rows),
+    )
+
+
+def _curve(comparison: Comparison) -> list[float]:
+    found = [pooled(method) for method in comparison.methods]
+    return max((one["pass_at_k"]["mean"] for one in found if one), key=len, default=[])

@@ -1,0 +1,86 @@
+"""What will a sweep cost? From what iterations, evaluations and files cost when they were measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polychromic.sweep.cells import PRETRAINED, Cell
+from polychromic.sweep.progress import Status
+
+COSTS = Path(__file__).with_name("costs.json")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of one core, bytes on disk, and the tasks that nobody has measured."""
+
+    core_seconds: float
+    bytes: int
+    unknown: tuple[str, ...] = ()
+
+
+def measured() -> dict[str, Any]:
+    """The costs shipped with the package (`python -m benchmarks.costs` measures them)."""
+    return dict(json.loads(COSTS.read_text(encoding="utf-8")))
+
+
+def estimate(cells: Iterable[Cell], costs: Mapping[str, Any]) -> Estimate:
+    """The sum over cells."""
+    seconds, size = 0.0, 0
+    unknown = set()
+    for cell in cells:
+        if cell.task not in costs["tasks"]:
+            unknown.add(cell.task)
+            continue
+        seconds += cell_seconds(cell, costs)
+        size += cell_bytes(cell, costs)
+    return Estimate(seconds, size, tuple(sorted(unknown)))
+
+
+def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
+    """One cell: its iterations, the brief evaluations among them, and the evaluation at its end."""
+    task = costs["tasks"][cell.task]
+    scale = cell.evaluation.attempts / costs["attempts"]
+    seconds = task["evaluation_seconds"] * scale
+    if cell.evaluation.perturbed:
+        seconds += task["perturbed_seconds"]
+    if cell.method == PRETRAINED:
+        # The sweep of temperatures, and the best of them evaluated in full.
+        return float(seconds + task["sweep_seconds"] + task["evaluation_seconds"] * scale)
+    config = cell.config()
+    brief = 1 + (config.iterations - 1) // config.evaluate_every if config.evaluate_every else 1
+    seconds += brief * task["brief_evaluation_seconds"] * config.evaluation_rollouts / 32
+    pace = _of_method(task["iteration_seconds"], cell.method) * config.configurations_per_iteration
+    return float(seconds + config.iterations * pace * config.budget / 136)
+
+
+def cell_bytes(cell: Cell, costs: Mapping[str, Any]) -> int:
+    """One cell; UCB's counts as if every iteration saw as many new states as the first ones."""
+    task = costs["tasks"][cell.task]
+    if cell.method == PRETRAINED:
+        return int(task["fixed_bytes"])
+    grows = task["log_bytes_per_iteration"]
+    if cell.method.endswith("-ucb"):
+        grows += _of_method(task["bytes_per_iteration"], cell.method)
+    return int(task["fixed_bytes"] + grows * cell.iterations)
+
+
+def pace_here(cells: Sequence[Cell], statuses: Sequence[Status], costs: Mapping[str, Any]) -> float:
+    """How much longer iterations take here than where costs were measured, from cells that have run; 1 if none has."""
+    expected = actual = 0.0
+    for cell, status in zip(cells, statuses, strict=True):
+        if status.iteration_seconds and cell.task in costs["tasks"] and cell.method != PRETRAINED:
+            config = cell.config()
+            share = config.configurations_per_iteration * config.budget / 136
+            expected += _of_method(costs["tasks"][cell.task]["iteration_seconds"], cell.method) * share
+            actual += status.iteration_seconds
+    return actual / expected if expected else 1.0
+
+
+def _of_method(values: Mapping[str, float], method: str) -> float:
+    """Of a method, or the largest if it was not measured."""
+    return float(values.get(method, max(values.values())))

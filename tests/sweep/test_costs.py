@@ -1,0 +1,98 @@
+"""Estimates, and what the documentation says of them."""
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from polychromic import available_policies
+from polychromic.cli import main
+from polychromic.reproduce import FULL, ITEMS, METHODS, QUICK, TRIANGLE, cells_of, needs_table
+from polychromic.sweep.cells import Cell, Evaluation
+from polychromic.sweep.costs import Estimate, cell_bytes, cell_seconds, estimate, measured, pace_here
+from polychromic.sweep.progress import Status
+
+ROOT = Path(__file__).parents[2]
+COSTS = {
+    "attempts": 160,
+    "tasks": {
+        "goto": {
+            "iteration_seconds": {"ppo": 2.0, "ppo-ucb": 3.0},
+            "bytes_per_iteration": {"ppo": 0, "ppo-ucb": 7},
+            "brief_evaluation_seconds": 10.0,
+            "evaluation_seconds": 40.0,
+            "sweep_seconds": 60.0,
+            "perturbed_seconds": 5.0,
+            "log_bytes_per_iteration": 100,
+            "fixed_bytes": 1000,
+        }
+    },
+}
+
+
+def test_costs_add_up():
+    ppo = Cell("goto", "ppo", 0, {"iterations": 100})
+    # 100 iterations, two brief evaluations of 32 rollouts, one of 160 attempts.
+    assert cell_seconds(ppo, COSTS) == 100 * 2 + 2 * 10 + 40
+    half = replace(ppo, settings={"iterations": 100, "budget": 68}, evaluation=Evaluation(80, perturbed=True))
+    assert cell_seconds(half, COSTS) == 100 * 1 + 2 * 10 + 20 + 5
+    assert cell_seconds(Cell("goto", "pretrained", 0), COSTS) == 40 + 60 + 40
+    assert cell_bytes(ppo, COSTS) == 1000 + 100 * 100
+    assert cell_bytes(replace(ppo, method="ppo-ucb"), COSTS) == 1000 + 100 * 107
+    # A method that was never measured costs what the dearest one does; a task that was not is told.
+    assert cell_seconds(replace(ppo, method="grpo"), COSTS) == 100 * 3 + 2 * 10 + 40
+    assert estimate([ppo, ppo, Cell("pickup", "ppo", 0)], COSTS) == Estimate(520.0, 22000, ("pickup",))
+
+
+def test_the_pace_of_this_machine_is_learnt_from_cells_that_ran():
+    cell = Cell("goto", "ppo", 0)
+    status = Status("x", ("goto", "ppo"), "running", 3, 500)
+    assert pace_here([cell], [status], COSTS) == 1.0
+    assert pace_here([cell], [replace(status, iteration_seconds=5.0)], COSTS) == 2.5
+
+
+def test_the_cells_of_an_item():
+    tasks = [task for task in ITEMS["table1"][0] if task in available_policies()]
+    cells = cells_of("table1", FULL)
+    assert len(cells) == len(tasks) * (1 + 3 * len(METHODS))
+    assert all(cell.evaluation.perturbed for cell in cells)
+    assert {cell.evaluation.recordings for cell in cells if cell.seed} == {False}
+    assert [cell.name for cell in cells] == [cell.name for cell in cells_of("table2", FULL)]
+    assert {cell.name for cell in cells_of("passk", FULL)} < {cell.name for cell in cells}
+
+
+@pytest.mark.parametrize("what", [name for name in ITEMS if name not in ("all", TRIANGLE)])
+def test_quick_is_quick(what):
+    found = estimate(cells_of(what, QUICK), measured())
+    assert not found.unknown
+    # Two cores; a third is left for loading, compiling and slower machines.
+    assert found.core_seconds / 2 < 10 * 60
+
+
+def test_a_task_that_is_not_there_costs_one_line(capsys):
+    if TRIANGLE in available_policies():
+        pytest.skip("this version has a base policy for triangle")
+    assert main(["reproduce", "triangle"]) == 2
+    shown = capsys.readouterr().err
+    assert "triangle: no base policy for triangle is shipped" in shown
+    assert shown.count("\n") == 1
+
+
+def test_an_estimate_can_be_had_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "table1", "--quick", "--estimate-only"]) == 0
+    shown = capsys.readouterr().out
+    assert "15 of 15 cells to run: about" in shown
+    assert "| all | 15 |" in shown
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_documentation_says_what_is_computed():
+    spec = importlib.util.spec_from_file_location("scale", ROOT / "benchmarks" / "scale.py")
+    scale = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(scale)
+    page = (ROOT / "docs" / "scale.md").read_text()
+    for how in scale.SCALES.values():
+        assert scale.table_of(how) in page
+    assert len(needs_table(cells_of("table1", FULL)).rows) == 6
