@@ -6,19 +6,19 @@ from polychromic.cli import main
 
 def test_a_table_is_made_and_made_again_from_the_same_runs(tmp_path, monkeypatch, capsys):
     small = {"iterations": 1, "budget": 4, "rollouts_per_state": 4, "evaluation_rollouts": 1}
-    monkeypatch.setattr(reproduce, "QUICK", reproduce.Scale(("ppo",), 1, 2, small))
+    everywhere = dict.fromkeys(reproduce.ITEMS, ("fourrooms",))
+    monkeypatch.setattr(reproduce, "FULL", reproduce.Scale(("ppo",), 1, 2, small, everywhere))
     for item in ("table1", "table2", "passk"):
         monkeypatch.setitem(reproduce.ITEMS, item, (("fourrooms",), ("ppo",)))
     folder = tmp_path / "out"
-    assert main(["reproduce", "table1", "--quick", "--out", str(folder), "--workers", "1"]) == 0
+    assert main(["reproduce", "table1", "--out", str(folder), "--workers", "1"]) == 0
     shown = capsys.readouterr().out
     assert "2 of 2 cells to run: about" in shown
-    assert "The quick version: 1 seed" in shown
     assert "| fourrooms | pretrained |" in shown
     assert "89.2" in shown  # the paper's PPO
     assert (folder / "table1.html").exists()
     for item, heading in (("table2", "Success from perturbed starts"), ("passk", "pass@k")):
-        assert main(["reproduce", item, "--quick", "--out", str(folder)]) == 0
+        assert main(["reproduce", item, "--out", str(folder)]) == 0
         shown = capsys.readouterr().out
         assert "0 of 2 cells to run" in shown
         assert f"## {heading}" in shown

@@ -16,7 +16,7 @@ COSTS = Path(__file__).with_name("costs.json")
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of one core, bytes on disk, and the tasks that nobody has measured."""
+    """Seconds of one core, bytes on disk, and the tasks that nobody has measured and that count as the dearest."""
 
     core_seconds: float
     bytes: int
@@ -30,20 +30,15 @@ def measured() -> dict[str, Any]:
 
 def estimate(cells: Iterable[Cell], costs: Mapping[str, Any]) -> Estimate:
     """The sum over cells."""
-    seconds, size = 0.0, 0
-    unknown = set()
-    for cell in cells:
-        if cell.task not in costs["tasks"]:
-            unknown.add(cell.task)
-            continue
-        seconds += cell_seconds(cell, costs)
-        size += cell_bytes(cell, costs)
-    return Estimate(seconds, size, tuple(sorted(unknown)))
+    counted = list(cells)
+    seconds = sum(cell_seconds(cell, costs) for cell in counted)
+    unknown = {cell.task for cell in counted} - costs["tasks"].keys()
+    return Estimate(float(seconds), sum(cell_bytes(cell, costs) for cell in counted), tuple(sorted(unknown)))
 
 
 def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
     """One cell: its iterations, the brief evaluations among them, and the evaluation at its end."""
-    task = costs["tasks"][cell.task]
+    task = _of_task(cell.task, costs)
     scale = cell.evaluation.attempts / costs["attempts"]
     seconds = task["evaluation_seconds"] * scale
     if cell.evaluation.perturbed:
@@ -60,7 +55,7 @@ def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
 
 def cell_bytes(cell: Cell, costs: Mapping[str, Any]) -> int:
     """One cell; UCB's counts as if every iteration saw as many new states as the first ones."""
-    task = costs["tasks"][cell.task]
+    task = _of_task(cell.task, costs)
     if cell.method == PRETRAINED:
         return int(task["fixed_bytes"])
     grows = task["log_bytes_per_iteration"]
@@ -79,6 +74,12 @@ def pace_here(cells: Sequence[Cell], statuses: Sequence[Status], costs: Mapping[
             expected += _of_method(costs["tasks"][cell.task]["iteration_seconds"], cell.method) * share
             actual += status.iteration_seconds
     return actual / expected if expected else 1.0
+
+
+def _of_task(name: str, costs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The costs of a task, or of the one with the dearest iterations if it was not measured."""
+    known: Mapping[str, Mapping[str, Any]] = costs["tasks"]
+    return known.get(name) or max(known.values(), key=lambda task: max(task["iteration_seconds"].values()))
 
 
 def _of_method(values: Mapping[str, float], method: str) -> float:
