@@ -38,7 +38,6 @@ ALLOWED = {
     "report": {"evaluate", "config", "runs", "envs", "policies", "core", "errors"},
     "demo": {"memory", "report", "evaluate", "train", "config", "envs", "policies", "errors"},
     "reproduce": {"sweep", "report", "evaluate", "policies", "errors"},
-    "demo": {"report", "evaluate", "train", "config", "envs", "policies", "errors"},
     "integrations": {"core", "errors"},
     "cli": {"memory", "errors"},
 }
