@@ -97,7 +97,7 @@ def _finetune_and_evaluate(folder: Path) -> None:
     if not base:
         command = [cell.task, "--settings", str(folder / SETTINGS), "--out", str(folder)]
         command += ["--horizon", str(cell.horizon)] if cell.horizon else []
-        command += ["--time-penalty", str(cell.time_penalty)]
+        command += ["--time-penalty", str(cell.time_penalty)] if cell.time_penalty != 0.5 else []
         command += ["--policy", cell.policy] if cell.policy else []
         with _as_if_typed("finetune", *command):
             finetune_command(command)
