@@ -38,7 +38,7 @@ $(BIN)/.browser: $(BIN)/.ready requirements/browser.lock
 browser: $(BIN)/.browser  ## what the tests of the report need beside a Chromium on the PATH
 
 test: $(BIN)/.ready  ## the test suite
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 # The adapters have environments of their own, in which polychromic's core is all that is needed of this package. The
 # locks are complete, hence --no-deps: nothing, torch above all, can come in by another way.

@@ -115,7 +115,8 @@ def test_whatever_is_wrong_in_a_file_the_others_are_reported(results, tmp_path, 
         for recording in document.get(part, {}).get("recordings", [])[1:]:
             recording["strategies"] = []
     document |= {name: dict(list(document[name].items())[:1]) for name in ("legend", "versions") if name in document}
-    for number, path in enumerate(entries_of(document)):
+    # Every third entry, removed and wrong: neighbours are of one kind, and a page takes a while to make.
+    for number, path in enumerate(list(entries_of(document))[::3]):
         for value in (REMOVED, WRONG[number % len(WRONG)]):
             file.write_text(json.dumps(changed(document, path, value)) + "\n" * lines)
             entries, problems = gather([tmp_path / name if name == "base.json" else run, results["poly-ppo"]])

@@ -23,7 +23,7 @@ def evaluate(
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN_OR_POLICY")],
     /,
     *,
-    attempts: int = 0,
+    attempts: int | None = None,
     temperature: float = 1.0,
     sweep: Literal["base", "always", "never"] = "base",
     temperatures: tuple[float, ...] = SWEEP,
@@ -39,8 +39,8 @@ def evaluate(
 
     Args:
         target: a run directory, a policy file, or a shipped base policy by name.
-        attempts: attempts at each configuration; pass@k is estimated for k = 1 up to this (0: 160, or 1,000 for
-            triangle).
+        attempts: attempts at each configuration; pass@k is estimated for k = 1 up to this. Not given: 160, or
+            1,000 for triangle.
         temperature: sampling temperature.
         sweep: whether to find the temperature with the highest success too and evaluate there; `base`: for policies
             that are not the end of a run, whose best temperature is the control of every comparison.
@@ -65,7 +65,7 @@ def evaluate(
         world,
         path,
         pretrained=base,
-        attempts=attempts or (1000 if world.task == "triangle" else 160),
+        attempts=attempts if attempts is not None else 1000 if world.task == "triangle" else 160,
         temperature=temperature,
         sweep=temperatures if sweeping else (),
         seed=seed,
