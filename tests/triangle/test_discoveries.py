@@ -103,23 +103,9 @@ def test_commands_from_base_policy_to_report(evaluated, tmp_path, monkeypatch, c
     policy = poly.transformer_policy(num_tokens=1017, context=11, width=8, layers=1, heads=1, critic_width=8)
     info = PolicyInfo(task="triangle", vocabulary=VOCABULARY, configurations=(0, 1, 2))
     poly.save_policy("tiny.safetensors", policy, policy.init(jax.random.key(0)), info)
-    small = ["--iterations", "1", "--budget", "6", "--rollouts-per-state", "2", "--forks-per-rollout", "1"]
-    assert (
-        main(
-            [
-                "finetune",
-                "triangle",
-                "--policy",
-                "tiny.safetensors",
-                *small,
-                "--set-size",
-                "1",
-                "--evaluation-rollouts",
-                "2",
-            ]
-        )
-        == 0
-    )
+    small = ["--iterations", "1", "--budget", "12", "--rollouts-per-state", "3", "--forks-per-rollout", "1"]
+    small += ["--set-size", "2", "--evaluation-rollouts", "2"]
+    assert main(["finetune", "triangle", "--policy", "tiny.safetensors", *small]) == 0
     run = tmp_path / "runs/triangle-poly-ppo-0"
     assert json.loads((run / "config.json").read_text())["config"]["window"] == 0
     assert main(["evaluate", str(run), "--attempts", "2"]) == 0
