@@ -37,7 +37,16 @@ from polychromic.train import (
     record,
     rollout_figures,
 )
-from polychromic.update import Coefficients, Learner, UpdateData, compiled_update, init_learner, prepare, step_means
+from polychromic.update import (
+    COMPILER_OPTIONS,
+    Coefficients,
+    Learner,
+    UpdateData,
+    init_learner,
+    prepare,
+    step_means,
+    update_function,
+)
 
 AXIS = "seed"
 OVER_SEEDS, EVERYWHERE = PartitionSpec(AXIS), PartitionSpec()  # type: ignore[no-untyped-call]
@@ -160,7 +169,7 @@ def update_seeds(
 @functools.lru_cache(maxsize=16)
 def _sharded(policy: Policy, config: Config, mesh: Mesh, seeds_each: int) -> Any:
     """The update of all seeds: sharded over the devices, on each of them vectorised over its seeds."""
-    one = compiled_update(policy, config)
+    one = update_function(policy, config)
 
     def on_device(stacked: Any, coefficients: Coefficients) -> Any:
         if seeds_each == 1:  # nothing to vectorise: the same program, and the same bits, as a run on its own
@@ -168,9 +177,10 @@ def _sharded(policy: Policy, config: Config, mesh: Mesh, seeds_each: int) -> Any
             return jax.tree.map(lambda leaf: leaf[None], one(learner, data, coefficients))
         return jax.vmap(one, in_axes=(0, 0, None))(*stacked, coefficients)
 
-    return jax.jit(
-        jax.shard_map(on_device, mesh=mesh, in_specs=(OVER_SEEDS, EVERYWHERE), out_specs=OVER_SEEDS, check_vma=False)
+    sharded = jax.shard_map(
+        on_device, mesh=mesh, in_specs=(OVER_SEEDS, EVERYWHERE), out_specs=OVER_SEEDS, check_vma=False
     )
+    return jax.jit(sharded, compiler_options=COMPILER_OPTIONS)
 
 
 def _same_sizes(data: Sequence[UpdateData]) -> list[UpdateData]:

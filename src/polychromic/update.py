@@ -54,7 +54,7 @@ def update(
     with r = π_θ(a | s)/π_β(a | s); without a clip the first term is −mean log π_θ(a | s) · A.
     """
     data = prepare(policy, rollouts, targets, config, rng)
-    learner, sums = compiled_update(policy, config)(learner, data, coefficients)
+    learner, sums = _compiled(update_function(policy, config))(learner, data, coefficients)
     return learner, step_means(sums, data.num_updates, rollouts, targets)
 
 
@@ -88,9 +88,14 @@ def prepare(
     return UpdateData(batch, rollouts.tables, minibatches, count)
 
 
-def compiled_update(policy: Policy, config: Config) -> Any:
-    """The jitted function (learner, data, coefficients) -> (learner, sums of the statistics)."""
-    return _compiled(
+# At LLVM's level 3 the loops of convolutions and pooling are unrolled so far that the whole update is a fifth slower.
+COMPILER_OPTIONS = {"xla_backend_optimization_level": 2}
+
+
+def update_function(policy: Policy, config: Config) -> Any:
+    """The function (learner, data, coefficients) -> (learner, sums of the statistics), to be jitted with
+    `COMPILER_OPTIONS`. The same settings get the same function."""
+    return _update_function(
         policy,
         _rates(config),
         config.clip,
@@ -114,7 +119,13 @@ def all_finite(learner: Learner) -> bool:
 
 
 @functools.lru_cache(maxsize=16)
-def _compiled(
+def _compiled(function: Any) -> Any:
+    """Jitted; it is compiled once per padded size."""
+    return jax.jit(function, compiler_options=COMPILER_OPTIONS)
+
+
+@functools.lru_cache(maxsize=16)
+def _update_function(
     policy: Policy,
     rates: tuple[float, float, float],
     clip: float,
@@ -122,7 +133,7 @@ def _compiled(
     temperature: float,
     standardise: bool,
 ) -> Any:
-    """The jitted update of a policy. It is compiled once per padded size."""
+    """The update of a policy under these settings."""
     optimiser = _optimiser(*rates)
 
     def loss(params: Params, rows: dict[str, Any], tables: Any, weight: Any, coefficients: Coefficients) -> Any:
@@ -171,8 +182,7 @@ def _compiled(
 
         return jax.lax.fori_loop(0, count, one, (learner, jnp.zeros(len(STATISTICS))))
 
-    # At level 3 the loops of convolutions and pooling are unrolled so far that the whole update is a fifth slower.
-    return jax.jit(run, compiler_options={"xla_backend_optimization_level": 2})
+    return run
 
 
 def _rates(config: Config) -> tuple[float, float, float]:

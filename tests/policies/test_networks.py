@@ -206,8 +206,8 @@ def test_architectures_rebuild_their_policy():
 
 
 def test_wrong_architectures_are_refused():
-    with pytest.raises(UserError, match="network is 'transformer'"):
-        build_policy({"network": "transformer"})
+    with pytest.raises(UserError, match="network is 'perceptron'"):
+        build_policy({"network": "perceptron"})
     with pytest.raises(UserError, match=r"'mlp' refuses.*layers"):
         build_policy({"network": "mlp", "layers": 3})
     with pytest.raises(UserError, match="nothing is left of the image"):
