@@ -38,7 +38,7 @@ def main(folder):
     assert len(jax.devices()) == 2
     world = polychromic.make("fourrooms", seeds=range(4))
     saved = walker(world)
-    apart = {seed: finetune(world, saved, out=folder / f"apart-{seed}", seed=seed, **SETTINGS) for seed in (0, 1, 2, 3)}
+    apart = {seed: finetune(world, saved, out=folder / f"apart-{seed}", seed=seed, **SETTINGS) for seed in (0, 1)}
 
     # One seed a device: the same bytes, also where a run alone was interrupted and goes on in company.
     with contextlib.suppress(Enough):
@@ -49,18 +49,20 @@ def main(folder):
             same = (folder / f"apart-{seed}" / name).read_bytes() == (folder / "two" / str(seed) / name).read_bytes()
             assert same, (seed, name)
 
-    # Two seeds a device are batched by vmap: other roundings, the same rollouts.
-    together = finetune_seeds(world, saved, seeds=(0, 1, 2, 3), out=folder / "four", **SETTINGS)
+    # Two seeds a device are batched by vmap, which rounds otherwise. Over iterations the smallest difference grows (one
+    # action drawn otherwise is enough), so what is compared is one iteration.
+    once = {**SETTINGS, "iterations": 1}
+    together = finetune_seeds(world, saved, seeds=(0, 1, 2, 3), out=folder / "four", **once)
     changed = 0.0
     for seed, found in enumerate(together):
-        expected = apart[seed]
+        expected = finetune(world, saved, out=folder / f"once-{seed}", seed=seed, **once)
         for name in ("steps", "tasks", "return", "successes"):
             assert [line[name] for line in found.metrics] == [line[name] for line in expected.metrics], (seed, name)
         pairs = zip(*map(jax.tree.leaves, (found.policy.params, expected.policy.params, saved.params)), strict=True)
         for one, other, before in pairs:
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
             changed = max(changed, float(np.abs(one - before).max()))
-    assert changed > 1e-3  # a hundred times more than what is let pass
+    assert changed > 1e-3  # a thousand times more than what is let pass
     print("equal")
 
 
