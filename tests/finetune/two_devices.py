@@ -38,7 +38,8 @@ def main(folder):
     assert len(jax.devices()) == 2
     world = polychromic.make("fourrooms", seeds=range(4))
     saved = walker(world)
-    apart = {seed: finetune(world, saved, out=folder / f"apart-{seed}", seed=seed, **SETTINGS) for seed in (0, 1)}
+    for seed in (0, 1):
+        finetune(world, saved, out=folder / f"apart-{seed}", seed=seed, **SETTINGS)
 
     # One seed a device: the same bytes, also where a run alone was interrupted and goes on in company.
     with contextlib.suppress(Enough):
