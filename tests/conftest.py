@@ -11,6 +11,8 @@ settings.load_profile("polychromic")
 
 
 def pytest_collection_modifyitems(items):
-    """With `-n 2 --dist loadgroup` the tests of one folder stay in one process and share what they set up."""
+    """With `-n 2 --dist loadgroup` a file stays in one process, and so does a folder whose tests share what they set up."""
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(Path(item.fspath).parent.name))
+        folder = item.path.parent
+        shared = folder != Path(__file__).parent and (folder / "conftest.py").exists()
+        item.add_marker(pytest.mark.xdist_group(folder.name if shared else item.path.stem))
