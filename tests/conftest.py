@@ -11,7 +11,7 @@ settings.load_profile("polychromic")
 
 
 def pytest_collection_modifyitems(items):
-    """With `-n 2 --dist loadgroup` a file stays in one process, and so does a folder whose tests share what they set up."""
+    """With `-n 2 --dist loadgroup` a file stays in one process, and so does a folder that has something to share."""
     for item in items:
         folder = item.path.parent
         shared = folder != Path(__file__).parent and (folder / "conftest.py").exists()
