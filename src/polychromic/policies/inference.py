@@ -48,7 +48,7 @@ class Evaluator:
     missions: int32 [M, length], the world's `mission_tokens`; encoded once, here.
     remember: keep what was computed for every distinct row and look it up when it comes again (of a memoryless
         policy). Rollouts that share a start see the same things again and again: of the rows of an iteration on a
-        grid a tenth are distinct; benchmarks/policies.py measures what it saves.
+        grid a tenth are distinct; benchmarks/policies.py measures what it saves (little, with small networks).
     """
 
     def __init__(
