@@ -73,24 +73,26 @@ def measure(contender: str, task: str, worlds: int, seconds: float) -> list[floa
 
 def run(options: argparse.Namespace) -> None:
     """Measure everything, round after round; what is known so far is written after each."""
-    first = first_calls(options)
+    first: dict[str, list[float]] = {"cold": [], "cached": []}
     cases = [(name, task, worlds) for name, tasks, sizes in PLAN for task, worlds in itertools.product(tasks, sizes)]
     rates: dict[Case, list[float]] = {case: [] for case in cases}
     for done in range(options.rounds):
+        for name, seconds in first_calls(options).items():
+            first[name] += seconds
         for case in cases:
             rates[case] += json.loads(_child(options, "--measure", *map(str, case)))
             print(f"{case[0]:20} {case[1]:10} {case[2]:5d} {max(rates[case]):14,.0f} a second", flush=True)
-        write(rates, done + 1, first)
+        write(rates, done + 1, {name: min(seconds) for name, seconds in first.items()})
 
 
-def first_calls(options: argparse.Namespace) -> dict[str, float]:
+def first_calls(options: argparse.Namespace) -> dict[str, list[float]]:
     """Seconds of the first step and observation of a process: with numba's cache empty, and with it filled."""
     cold, cached = [], []
-    for _ in range(3):
+    for _ in range(2):
         with tempfile.TemporaryDirectory() as cache:
             cold.append(float(_child(options, "--first-call", NUMBA_CACHE_DIR=cache)))
             cached.append(float(_child(options, "--first-call", NUMBA_CACHE_DIR=cache)))
-    return {"cold": min(cold), "cached": min(cached)}
+    return {"cold": cold, "cached": cached}
 
 
 def write(rates: dict[Case, list[float]], rounds: int, first_call_seconds: dict[str, float]) -> None:

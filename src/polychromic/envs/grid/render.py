@@ -31,8 +31,7 @@ def render_row(
 def _seen_cells(row: NDArray[np.uint8], levels: Levels, agent: NDArray[np.int64], direction: int) -> NDArray[np.bool_]:
     """[width, height]: the cells that the agent sees."""
     shown = np.empty(view.CELLS + 1, np.uint8)
-    lines = np.empty(view.VIEW + 1, np.uint64)
-    view.partial_view(row, len(row), levels.width, levels.height, levels.see_through_walls, lines, shown)
+    view.partial_view(row, len(row), levels.width, levels.height, levels.see_through_walls, shown)
     column, line = np.divmod(np.flatnonzero(shown[:-1] != codes.UNSEEN), view.VIEW)
     forward = _FORWARD[direction]
     right = np.array([-forward[1], forward[0]])

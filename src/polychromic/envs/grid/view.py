@@ -105,6 +105,17 @@ def _store_word(_, array, index, word):
     return types.void(array, index, word), generate
 
 
+@intrinsic
+def _eight_words(_):
+    """Eight uint64 on the stack, not initialised: no other array can be the same memory, which the compiler can use."""
+
+    def generate(_context, builder, _signature, _arguments):
+        with builder.goto_entry_block():
+            return builder.alloca(ir.IntType(64), size=8)
+
+    return types.CPointer(types.uint64)(), generate
+
+
 def _pointer(context: Any, builder: Any, signature: Any, arguments: Any, word: ir.Type) -> Any:
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     return builder.bitcast(builder.gep(array.data, [arguments[1]]), word.as_pointer())
@@ -122,15 +133,16 @@ def _transpose(bits):
 
 
 @njit(cache=True)
-def partial_view(cells, row_size, width, height, see_through_walls, lines, out):
+def partial_view(cells, row_size, width, height, see_through_walls, out):
     """The agent's 7 × 7 view as codes, ordered as minigrid's image ([column, row from the far end]).
 
-    cells uint8 [B · row_size], lines uint64 [8] (scratch), out uint8 [B · 49 + 1] (one byte more than the view).
+    cells uint8 [B · row_size], out uint8 [B · 49 + 1] (one byte more than the view).
 
     The grid lies column after column, so seven cells along y are one word. Facing left or right, such a line is a row
     of the view (all cells equally far away); facing up or down it is a column. Seen cells are found on bits: one bit
     per cell, seven lines of seven bits.
     """
+    lines = _eight_words()
     for row in range(cells.shape[0] // row_size):
         base = row * row_size
         x = np.int64(cells[base + AGENT_X])

@@ -309,11 +309,7 @@ class GridWorld:
         rows, levels = state.bytes, self.levels
         cells = np.empty(len(rows) * self._cells + 1, np.uint8)
         if self.observation == "partial":
-            # The kernel's scratch is made here: making an array in a kernel takes a third of a second to compile.
-            lines = np.empty(view.VIEW + 1, np.uint64)
-            view.partial_view(
-                rows.ravel(), rows.shape[1], levels.width, levels.height, levels.see_through_walls, lines, cells
-            )
+            view.partial_view(rows.ravel(), rows.shape[1], levels.width, levels.height, levels.see_through_walls, cells)
         else:
             view.full_view(rows, levels.width, levels.height, levels.margin, cells)
         return cells
