@@ -17,6 +17,7 @@ from time import process_time
 import numpy as np
 
 HORIZON = 100
+CONFIGURATIONS = 50  # the levels of seeds 0 … 49, each of them in every repetition
 TASKS = {
     "fourrooms": "MiniGrid-FourRooms-v0",
     "goto": "BabyAI-GoTo-v0",
@@ -30,7 +31,7 @@ def engine(task: str, worlds: int, read: str = "image") -> Measurement:
     direction, mission) or `codes`. Worlds that end earlier stay; only steps of live worlds count."""
     import polychromic
 
-    env = polychromic.make(task)
+    env = polychromic.make(task, seeds=range(CONFIGURATIONS))
     rng = np.random.default_rng(0)
     tasks = np.arange(worlds) % env.num_tasks
     look = env.observe if read == "image" else env.codes
@@ -72,21 +73,24 @@ def _minigrid(task: str):
 
 
 def minigrid(task: str, _worlds: int) -> Measurement:
-    """Steps of one bare environment, which return its observation; resets are left out, in minigrid's favour."""
+    """Steps of one bare environment, which return its observation, in an episode of each of the configurations that the
+    engine plays: levels differ in how fast they are. Resets are left out, in minigrid's favour."""
     env = _minigrid(task)
     rng = np.random.default_rng(0)
-    for seed in range(1_000_000):
-        with contextlib.redirect_stdout(io.StringIO()):
-            env.reset(seed=seed % 50)
-        actions = rng.integers(0, 7, HORIZON).tolist()
-        steps = 0
-        began = process_time()
-        for action in actions:
-            steps += 1
-            _, _, terminated, truncated, _ = env.step(action)
-            if terminated or truncated:
-                break
-        yield steps, process_time() - began
+    while True:
+        steps, seconds = 0, 0.0
+        for seed in range(CONFIGURATIONS):
+            with contextlib.redirect_stdout(io.StringIO()):
+                env.reset(seed=seed)
+            actions = rng.integers(0, 7, HORIZON).tolist()
+            began = process_time()
+            for action in actions:
+                steps += 1
+                _, _, terminated, truncated, _ = env.step(action)
+                if terminated or truncated:
+                    break
+            seconds += process_time() - began
+        yield steps, seconds
 
 
 def minigrid_fork(task: str, _worlds: int) -> Measurement:

@@ -95,16 +95,17 @@ class Evaluator:
             return None
         rows = {name: np.asarray(value) for name, value in obs.items() if name not in SHARED}
         batch, largest = len(next(iter(rows.values()))), self.sizes[-1]
-        if self.policy.begin is None:
+        if self.policy.begin is None or not batch:
             return np.zeros((batch, self.policy.memory_size), np.float32)
+        # Attempts at one task begin with the same observation: each distinct one is read once.
+        _, distinct, which = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
         found = []
-        for first in range(0, batch, largest):
-            part = {name: value[first : first + largest] for name, value in rows.items()}
-            count = min(largest, batch - first)
-            size = next(size for size in self.sizes if count <= size)
-            padded = {name: pad_rows(value, size) for name, value in part.items()}
-            found.append(np.asarray(_beginner(self.policy)(self.params, padded))[:count])
-        return np.concatenate(found)
+        for first in range(0, len(distinct), largest):
+            chosen = distinct[first : first + largest]
+            size = next(size for size in self.sizes if len(chosen) <= size)
+            padded = {name: pad_rows(value.take(chosen, axis=0), size) for name, value in rows.items()}
+            found.append(np.asarray(_beginner(self.policy)(self.params, padded))[: len(chosen)])
+        return np.concatenate(found).take(which, axis=0)
 
     def _run(self, rows: dict[str, Any], tables: dict[str, Any], batch: int, memory: Any) -> Outputs:
         largest = self.sizes[-1]
