@@ -53,9 +53,7 @@ def play(
     """
     together = CACHED_ROWS if evaluator.policy.begin is not None else max(1, len(state))
     firsts = range(0, max(1, len(state)), together)
-    parts = [
-        _play_together(evaluator, world, state[first : first + together], rng, temperature) for first in firsts
-    ]
+    parts = [_play_together(evaluator, world, state[first : first + together], rng, temperature) for first in firsts]
     return Attempts(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Attempts)))
 
 

@@ -64,6 +64,7 @@ def test_a_file_that_holds_no_results_is_refused_and_kept(tmp_path, capsys, text
         (lambda data: data["levels"][LEVEL].pop("steps"), "incomplete results (KeyError: 'steps')"),
         (lambda data: data["levels"][LEVEL].update(rounds="2"), "rounds is '2'"),
         (lambda data: data["levels"][LEVEL].update(forks=3), "incomplete results"),
+        (lambda data: data["levels"][LEVEL].update(rounds=-2), "incomplete results (ValueError: rounds is -2)"),
     ],
 )
 def test_results_of_another_engine_or_with_holes_are_refused(results, capsys, change, words):

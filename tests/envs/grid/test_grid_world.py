@@ -141,7 +141,7 @@ def test_time_runs_out_at_the_horizon(rooms):
 
 def test_rooms_of_fourrooms_are_its_quadrants(rooms):
     cells = rooms.free_cells(0)
-    state = rooms.start_at([0] * len(cells.rooms), cells.positions, [0] * len(cells.rooms))
+    state = rooms.start_at([0] * len(cells.rooms), cells.positions.astype(np.uint8), [0] * len(cells.rooms))
     assert np.array_equal(rooms.places(state), cells.rooms)
     x, y = cells.positions.T
     assert np.array_equal(cells.rooms, (x >= 9) + 2 * (y >= 9))
@@ -244,6 +244,8 @@ def test_wrong_tasks_positions_and_states_are_refused(goto, rooms):
         goto.start_at([2], [(0, 0)], [0])
     with pytest.raises(UserError, match="not a free cell"):
         goto.start_at([2], [(99, 1)], [0])
+    with pytest.raises(UserError, match="not a free cell"):
+        goto.start_at([2], np.array([(0, 1)], np.uint8), [0])
     with pytest.raises(UserError, match="directions"):
         goto.start_at([2], goto.free_cells(2).positions[:1], [4])
     with pytest.raises(UserError, match="a state of this world"):

@@ -201,4 +201,7 @@ def _tally(fields: dict[str, Any]) -> tuple[int, Tally]:
     for name, kind in empty.items():
         if type(read[name]) is not type(kind):
             raise TypeError(f"{name} is {read[name]!r}")
+        counts = read[name].values() if isinstance(kind, Counter) else [read[name]]
+        if any(isinstance(count, int) and count < 0 for count in counts):
+            raise ValueError(f"{name} is {read[name]!r}")
     return read.pop("rounds"), Tally(**read)

@@ -17,5 +17,5 @@ def register_grid_envs() -> None:
                 entry_point="polychromic.envs.grid.gym:GridEnv",
                 vector_entry_point="polychromic.envs.grid.gym:GridVectorEnv",
                 # "grid" is any level: gymnasium.make("polychromic/grid-v0", task="BabyAI-Open-v0").
-                kwargs={} if task == "grid" else {"task": task},
+                kwargs={"task": "" if task == "grid" else task},
             )

@@ -228,6 +228,7 @@ class GridWorld:
 
     def grids(self, state: GridState) -> NDArray[np.uint8]:
         """The code of every cell of the whole grid, without the agent: uint8 [B, width, height]."""
+        self._check(state)
         levels = self.levels
         cells = state.bytes[:, codes.HEADER : codes.HEADER + levels.width * levels.height]
         inside = slice(levels.margin, -levels.margin or None)
@@ -276,7 +277,7 @@ class GridWorld:
             raise UserError(f"positions: expected integers [{len(index)}, 2], got {places.dtype} {places.shape}")
         if looks.shape != (len(index),) or looks.dtype.kind not in "iu" or ((looks < 0) | (looks > 3)).any():
             raise UserError(f"directions: expected {len(index)} integers 0 … 3, got {looks.tolist()}")
-        levels = self.levels
+        levels, places = self.levels, places.astype(np.int64)  # cells have more numbers than a byte
         inside = ((places >= 0) & (places < self.grid_shape)).all(axis=1)
         cells = (places[:, 0] + levels.margin) * levels.height + places[:, 1] + levels.margin
         wrong = ~inside | ~self._free()[index, np.where(inside, cells, 0)]
