@@ -15,7 +15,7 @@ from polychromic.errors import UserError
 from polychromic.evaluate.attempts import play_tasks
 from polychromic.evaluate.perturbed import perturbed_starts, score_starts
 from polychromic.evaluate.recordings import legend, record
-from polychromic.evaluate.scores import PENALTIES, rounded, summarise
+from polychromic.evaluate.scores import PENALTIES, ROOM_SETS, rounded, summarise
 from polychromic.evaluate.triangle import discoveries
 from polychromic.exact import FOUR_ROOMS, exact_scores
 from polychromic.policies.files import SavedPolicy
@@ -171,7 +171,7 @@ def _description(world: Any, saved: SavedPolicy, chosen: Choices) -> dict[str, A
         "horizon": int(world.horizon),
         "level_seeds": list(getattr(world, "seeds", ())),
         "missions": list(world.missions),
-        "strategies": "room sets" if hasattr(world, "grids") else "strategies",
+        "strategies": ROOM_SETS if hasattr(world, "grids") else "strategies",
         "grid_shape": list(getattr(world, "grid_shape", ())),
         "legend": legend() if hasattr(world, "grids") else {},
         "policy": {

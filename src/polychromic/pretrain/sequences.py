@@ -36,7 +36,7 @@ class Corpus(NamedTuple):
 class SequenceCloning:
     """How to learn sequences. Only the actor is trained; the critic keeps its initial weights."""
 
-    steps: int = 10_000
+    steps: int = 20_000
     """Gradient steps."""
     batch: int = 64
     """Sequences per gradient step."""
