@@ -22,8 +22,9 @@ from polychromic.envs.wrapped.episodes import (
     duplicate,
     renew,
 )
-from polychromic.envs.wrapped.generators import GENERATORS
-from polychromic.envs.wrapped.probe import maker_of, recipe_of
+from polychromic.envs.wrapped.generators import GENERATORS, spell
+from polychromic.envs.wrapped.observations import Tokenize
+from polychromic.envs.wrapped.probe import TEXT_LENGTH, maker_of, recipe_of
 from polychromic.errors import UserError
 
 Act = Callable[[Any, np.random.Generator], int]
@@ -47,6 +48,8 @@ def check_fork(
     reseed: Callable[[Any, int], None] | None = None,
     act: Act | None = None,
     seed: int = 0,
+    text_length: int = TEXT_LENGTH,
+    tokenize: Tokenize | None = None,
 ) -> ForkReport:
     """Prove that forks are faithful: same future, original undisturbed, independent noise.
 
@@ -55,7 +58,8 @@ def check_fork(
             `from_gymnasium` (checked as it is set up), or any other world (checked through its protocol).
         seeds: reset seeds, by default 0, 1, 2; for a world that is not Gymnasium's, its tasks.
         steps: length of the episodes that are forked at their start, middle and end.
-        fork, clone, restore, reseed: as for `from_gymnasium`; `auto` tries the ways in turn. A world has its own.
+        fork, clone, restore, reseed, text_length, tokenize: as for `from_gymnasium`; `auto` tries the ways in turn.
+            A world has its own.
         act: `act(env, rng)` chooses the actions (from 0); without it they are uniformly random. With a good
             player the proof reaches states that random actions do not.
         seed: fixes the random actions of the proof.
@@ -66,7 +70,14 @@ def check_fork(
     recipe = getattr(env, "recipe", None)
     world = not isinstance(env, type) and isinstance(env, World)
     if isinstance(recipe, Recipe) or world:
-        given = {"fork": None if fork == "auto" else fork, "clone": clone, "restore": restore, "reseed": reseed}
+        given: dict[str, Any] = {
+            "fork": None if fork == "auto" else fork,
+            "clone": clone,
+            "restore": restore,
+            "reseed": reseed,
+            "text_length": None if text_length == TEXT_LENGTH else text_length,
+            "tokenize": tokenize,
+        }
         unused = given if isinstance(recipe, Recipe) else given | {"act": act}
         for name, value in unused.items():
             if value is not None:
@@ -76,7 +87,16 @@ def check_fork(
     if world:
         return _prove_world(env, tasks, steps, seed)
     made = maker_of(env)
-    recipe = recipe_of(made, seeds[0], "copy" if fork == "auto" else fork, clone=clone, restore=restore, reseed=reseed)
+    recipe = recipe_of(
+        made,
+        seeds[0],
+        "copy" if fork == "auto" else fork,
+        text_length=text_length,
+        tokenize=tokenize,
+        clone=clone,
+        restore=restore,
+        reseed=reseed,
+    )
     if fork == "auto":
         return prove_methods(recipe, seeds, steps, act, seed)
     return prove_method(recipe, seeds, steps, act, seed)
@@ -117,7 +137,12 @@ class _EnvSubject:
         self._keys = tuple(leaf.key for leaf in recipe.layout.leaves)
 
     def begin(self, task: int) -> tuple[Episode, Outcome]:
-        episode = begin(self.recipe, task)
+        try:
+            episode = begin(self.recipe, task)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"the environment fails without any fork: seed {task} raised {describe(error)}") from error
         return episode, Outcome(self._keys, episode.observation, 0.0, False, False)
 
     def step(self, episode: Episode, action: int) -> Outcome:
@@ -176,15 +201,14 @@ def _look_outside(
     """Its name; does it draw after the reset; state and randomness outside of it that change; is it EzPickle."""
     rng = np.random.default_rng(seed)
     episode, outcome = subject.begin(task)
-    paths = subject.recipe.generator_paths
     before = diagnosis.outside(episode.env)
-    stood = diagnosis.generator_states(episode.env, paths)
+    stood = diagnosis.generator_states(episode.env)
     for _ in range(steps):
         outcome = step_alone(subject, episode, subject.act(episode, rng))
         if outcome.ended:
             break
     random, state = diagnosis.changed_outside(before, diagnosis.outside(episode.env))
-    drawn = stood != diagnosis.generator_states(episode.env, paths)
+    drawn = stood != diagnosis.generator_states(episode.env)
     spec = episode.env.spec
     name = spec.id if spec is not None else type(episode.env.unwrapped).__name__
     return name, drawn, state, random, diagnosis.is_ez_pickle(episode.env)
@@ -245,13 +269,16 @@ def _prove_fields(subject: _EnvSubject, findings: Findings, ez_pickle: bool) -> 
             "use fork='replay', or give clone= and restore=",
         )
     lost: list[str] = []
-    for task, _, head, _ in findings.moments:
+    shared: list[str] = []
+    for task, _, head, tail in findings.moments:
         episode, _ = subject.begin(task)
         before = diagnosis.fields(episode.env)
         for action in head:
             subject.step(episode, action)
-        lost += diagnosis.lost_fields(before, episode.env, subject.fork(episode).env)
-    lost = list(dict.fromkeys(lost))
+        twin = subject.fork(episode)
+        lost += diagnosis.lost_fields(before, episode.env, twin.env)
+        shared += _shared_and_changed(subject, episode, twin, tail)
+    lost, shared = list(dict.fromkeys(lost)), list(dict.fromkeys(shared))
     if lost:
         return Check(
             STATE,
@@ -259,7 +286,35 @@ def _prove_fields(subject: _EnvSubject, findings: Findings, ez_pickle: bool) -> 
             f"{diagnosis.listed(lost)}: changed since the reset, and different or missing in the copy",
             "use fork='replay', or make __deepcopy__ (or clone and restore) cover these fields",
         )
+    if shared:
+        return Check(
+            STATE,
+            False,
+            f"{diagnosis.listed(shared)}: one object in original and copy, which changes as the copy steps",
+            "use fork='replay', or make __deepcopy__ (or clone and restore) copy what these fields hold",
+        )
     return Check(STATE, True, "all fields that change in an episode are the same in the copy")
+
+
+def _shared_and_changed(subject: _EnvSubject, original: Episode, twin: Episode, actions: list[int]) -> list[str]:
+    """Step the twin: which of the objects that it shares with the original change by that."""
+    shared = diagnosis.shared_parts(original.env, twin.env)
+    names = {path: spell(original.env, path) for path in shared}
+    stood = {path: diagnosis.fields(part) for path, part in shared.items()}
+    changed: list[str] = []
+    for action in actions:
+        if not shared:
+            break
+        try:
+            ended = subject.step(twin, action).ended
+        except Exception:  # the check of its future says so
+            break
+        for path in [path for path, part in shared.items() if diagnosis.fields(part) != stood[path]]:
+            changed.append(names[path])
+            del shared[path]
+        if ended:
+            break
+    return changed
 
 
 def _prove_noise(subject: _EnvSubject, findings: Findings, foreign: list[str], drawn: bool) -> Check:
@@ -291,11 +346,22 @@ def _prove_noise(subject: _EnvSubject, findings: Findings, foreign: list[str], d
                 renew(recipe, episode, (key,))
         except Exception as error:
             return Check(NOISE, False, f"reseeding raised {describe(error)}", "correct reseed=")
+        stood, others = diagnosis.generator_states(one.env), diagnosis.generator_states(other.env)
         trace: list[Outcome] = []
         for action in tail:
             trace.append(subject.step(one, action))
             if trace[-1].ended:
                 break
+        now = diagnosis.generator_states(one.env)
+        missed = [path for path in stood if stood[path] == others.get(path) and stood[path] != now.get(path)]
+        if missed:
+            names = diagnosis.listed([spell(one.env, path) for path in missed])
+            return Check(
+                NOISE,
+                False,
+                f"task {task}, forked after {moment} steps: reseeding does not reach {names}, which is drawn from",
+                "give reseed=, a function (env, seed) that seeds all of it, or leave yours out",
+            )
         words = compare(subject, same, tail[: len(trace)], trace, moment)
         if words:
             return Check(

@@ -15,7 +15,7 @@ from polychromic.envs.check import check_fork
 from polychromic.envs.fork_report import ForkReport
 from polychromic.envs.protocol import World
 from polychromic.envs.wrapped.episodes import describe
-from polychromic.envs.wrapped.probe import maker_of
+from polychromic.envs.wrapped.probe import TEXT_LENGTH, maker_of
 from polychromic.errors import UserError
 
 
@@ -25,6 +25,7 @@ def check_env(
     seeds: tuple[int, ...] | None = None,
     steps: int = 64,
     fork: Literal["auto", "copy", "replay"] = "auto",
+    text_length: int = TEXT_LENGTH,
 ) -> int:
     """Prove that an environment can be forked faithfully, or say what fails and what to do.
 
@@ -35,9 +36,10 @@ def check_env(
         seeds: Reset seeds of the episodes that are forked; 0, 1 and 2 if none is given.
         steps: Random steps of each episode.
         fork: Which way of forking to prove; auto tries copying first, then replaying.
+        text_length: The most characters of a text observation.
     """
     source = maker_of(id)
-    report = check_fork(_world_or_maker(source, id), seeds=seeds, steps=steps, fork=fork)
+    report = check_fork(_world_or_maker(source, id), seeds=seeds, steps=steps, fork=fork, text_length=text_length)
     console = Console()
     for one in (*report.rejected, report):
         console.print(_table(one))

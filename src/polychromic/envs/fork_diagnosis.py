@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import deque
 from collections.abc import Iterator, Sized
 from typing import Any
 
@@ -11,12 +12,14 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import EzPickle
 
-from polychromic.envs.wrapped.generators import GENERATORS, Path, at, fingerprint, spell, walk
+from polychromic.envs.wrapped.generators import GENERATORS, Path, fingerprint, generators_of, spell, walk
 
 _PLAIN = (str, int, float, bool, np.generic)
 # Variables of modules and classes that an environment could keep state in, by mistake or on purpose.
 _STATEFUL = (list, dict, set, np.ndarray, int, float, *GENERATORS)
 _MISSING = object()
+# What good copies share too (it cannot change), and generators, which have a check of their own.
+_NOT_SHARED = (*_PLAIN, complex, bytes, type(None), tuple, frozenset, np.dtype, *GENERATORS)
 
 
 def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
@@ -39,9 +42,18 @@ def fields(env: gymnasium.Env[Any, Any]) -> dict[Path, Any]:
             found[path] = ("generator", fingerprint(value))
         elif isinstance(value, np.ndarray):
             found[path] = (str(value.dtype), value.shape, repr(value) if value.dtype == object else value.tobytes())
+        elif isinstance(value, set | frozenset):
+            found[path] = ("set", len(value), sorted(repr(one) for one in value if _is_plain(one)))
+        elif isinstance(value, list | dict | deque):
+            found[path] = ("size", len(value))  # what is inside comes by itself
         elif isinstance(value, _PLAIN):
             found[path] = (type(value).__name__, repr(value))
     return found
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `repr` says all that there is; that of other objects may hold their address."""
+    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 
 def _checker_path(env: gymnasium.Env[Any, Any]) -> Path | None:
@@ -63,6 +75,24 @@ def lost_fields(before: dict[Path, Any], env: Any, twin: Any) -> list[str]:
     return [spell(env, path) for path in lost]
 
 
+def shared_parts(env: Any, twin: Any) -> dict[Path, Any]:
+    """The outermost objects that original and twin both hold. Sharing what never changes is no fault."""
+    theirs = list(walk(twin))  # kept alive while addresses are compared
+    places = {_place_in_memory(value) for _, value in theirs if not isinstance(value, _NOT_SHARED)}
+    shared: dict[Path, Any] = {}
+    for path, value in walk(env):
+        inner = any(path[:depth] in shared for depth in range(len(path)))
+        if not inner and not isinstance(value, _NOT_SHARED) and _place_in_memory(value) in places:
+            shared[path] = value
+    return shared
+
+
+def _place_in_memory(value: Any) -> tuple[str, int]:
+    if isinstance(value, np.ndarray) and value.size:  # two arrays may be views of the same numbers
+        return "array", value.__array_interface__["data"][0]
+    return "object", id(value)
+
+
 def shared_objects(env: Any, twin: Any, kinds: tuple[type, ...]) -> list[str]:
     """Objects of these kinds that original and twin both hold: what one does to them the other sees."""
     ours = {id(value) for _, value in walk(env) if isinstance(value, kinds)}
@@ -79,9 +109,9 @@ def is_ez_pickle(env: gymnasium.Env[Any, Any]) -> bool:
     )
 
 
-def generator_states(env: Any, paths: tuple[Path, ...]) -> list[Any]:
+def generator_states(env: Any) -> dict[Path, Any]:
     """Where the environment's own generators stand."""
-    return [fingerprint(found) for found in (at(env, path) for path in paths) if isinstance(found, GENERATORS)]
+    return {path: fingerprint(generator) for path, generator in generators_of(env).items()}
 
 
 def outside(env: gymnasium.Env[Any, Any]) -> dict[str, tuple[bool, Any]]:

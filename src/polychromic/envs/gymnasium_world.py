@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import numbers
-import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -13,14 +12,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polychromic.core.checks import read_array, whole_number
+from polychromic.core.checks import flag, read_array, whole_number
 from polychromic.envs.check import prove_methods
+from polychromic.envs.gymnasium_state import GymnasiumState, release
 from polychromic.envs.protocol import StepResult
 from polychromic.envs.rows import take_rows
 from polychromic.envs.wrapped.episodes import EnvironmentFailed, MakeEnv, Recipe, describe, reset_env
 from polychromic.envs.wrapped.generators import Key
 from polychromic.envs.wrapped.observations import Tokenize
-from polychromic.envs.wrapped.pool import Begin, Drop, Fork, Move, Pool, Seen
+from polychromic.envs.wrapped.pool import Begin, Fork, Move, Pool, Seen
 from polychromic.envs.wrapped.probe import TEXT_LENGTH, horizon_of, maker_of, recipe_of, seeds_of
 from polychromic.envs.wrapped.workers import RemotePool, pack
 from polychromic.errors import UserError
@@ -75,7 +75,8 @@ def from_gymnasium(
     seeds = seeds_of(tasks)
     num_workers = whole_number("num_workers", num_workers, at_least=0)
     seed = whole_number("seed", seed, at_least=0)
-    text_length = whole_number("text_length", text_length, at_least=1)
+    reseed_on_fork = flag("reseed_on_fork", reseed_on_fork)
+    reseed_on_start = flag("reseed_on_start", reseed_on_start)
     recipe = recipe_of(
         maker,
         seeds[0],
@@ -101,48 +102,6 @@ def from_gymnasium(
         seed=seed,
         num_workers=num_workers,
     )
-
-
-class GymnasiumState:
-    """Episodes, one per row; `state[rows]` is an independent copy that costs little until it moves."""
-
-    def __init__(
-        self,
-        world: GymnasiumWorld,
-        arrays: dict[str, NDArray[Any]],
-        observations: dict[str, NDArray[Any]],
-    ) -> None:
-        self._world = world
-        self._broken: str | None = None
-        self.tasks: NDArray[np.int64] = arrays["tasks"]
-        self.lengths: NDArray[np.int64] = arrays["lengths"]
-        self.terminated: NDArray[np.bool_] = arrays["terminated"]
-        self.truncated: NDArray[np.bool_] = arrays["truncated"]
-        self._places: NDArray[np.int64] = arrays["places"]
-        # The rows' numbers in their pools; -1 once a row has ended and needs its environment no more.
-        self._rows: NDArray[np.int64] = arrays["rows"]
-        self._workers: NDArray[np.int64] = arrays["workers"]
-        self._observations = observations
-        release = weakref.finalize(self, _release, world._pools, self._rows, self._workers)
-        release.atexit = False
-
-    def __len__(self) -> int:
-        return len(self.tasks)
-
-    def __getitem__(self, rows: Any) -> GymnasiumState:
-        return self._world._fork(self, rows)
-
-    @property
-    def ended(self) -> NDArray[np.bool_]:
-        """Rows whose episode is over."""
-        return self.terminated | self.truncated
-
-
-def _release(pools: Sequence[Pool | RemotePool], rows: NDArray[np.int64], workers: NDArray[np.int64]) -> None:
-    for index, pool in enumerate(pools):
-        mine = rows[(workers == index) & (rows >= 0)]
-        if mine.size:
-            pool.tell(Drop(tuple(mine.tolist())))
 
 
 class GymnasiumWorld:
@@ -172,7 +131,7 @@ class GymnasiumWorld:
         self._numbers = itertools.count()
         self._place_numbers: dict[Hashable, int] = {}
         self._places_are_numbers: bool | None = None
-        self._closed = False
+        self._closed = ""  # once it is closed: why, in words
         self._pools: Sequence[Pool | RemotePool]
         if num_workers:
             packed = pack(recipe)
@@ -189,14 +148,21 @@ class GymnasiumWorld:
 
     def close(self) -> None:
         """End the workers and close the environments; states of this world cannot be used any more."""
-        if not self._closed:
-            self._closed = True
-            for pool in self._pools:
-                pool.close()
+        self._close("")
+
+    def _close(self, why: str) -> None:
+        if self._closed:
+            return
+        self._closed = f"this world is closed{why}; make a new one with from_gymnasium"
+        for pool in self._pools:  # all at once: each may be busy with a step
+            if isinstance(pool, RemotePool):
+                pool.hang_up()
+        for pool in self._pools:
+            pool.close()
 
     def reseed(self, seed: int) -> None:
         """Fix the noise of all starts and forks from here on (at the top of an iteration, say)."""
-        self._seed = seed
+        self._seed = whole_number("seed", seed, at_least=0)
         self._keys = itertools.count()
 
     @cached_property
@@ -274,7 +240,7 @@ class GymnasiumWorld:
         state.terminated[live] = [one.terminated for one in seen]
         state.truncated[live] = np.array([one.truncated for one in seen], bool) | (state.lengths[live] >= self.horizon)
         over = live[state.ended[live]]
-        _release(self._pools, state._rows[over], state._workers[over])
+        release(self._pools, state._rows[over], state._workers[over])
         state._rows[over] = -1
         return StepResult(reward, state.terminated.copy(), state.truncated.copy())
 
@@ -327,6 +293,15 @@ class GymnasiumWorld:
         """The answers in the order of `messages`; every worker works at the same time."""
         if isinstance(self._pools[0], Pool):
             return self._pools[0].ask(messages)
+        try:
+            return self._ask_workers(workers, messages)
+        except (UserError, EnvironmentFailed):
+            raise
+        except BaseException as error:  # between question and answer: the next call would read this one's answer
+            self._close(f" ({type(error).__name__} came while its workers were busy)")
+            raise
+
+    def _ask_workers(self, workers: NDArray[np.int64], messages: list[Begin | Move]) -> list[Seen]:
         asked: list[tuple[NDArray[np.int64], RemotePool]] = []
         errors: list[Exception] = []
         for index, pool in enumerate(self._pools):
@@ -364,6 +339,8 @@ class GymnasiumWorld:
         if is_number != self._places_are_numbers:
             raise UserError(f"place gave {place!r} after other kinds; give integers only or no integers at all")
         if isinstance(place, numbers.Integral):
+            if not -(2**63) <= place < 2**63:
+                raise UserError(f"place gave {place}; integers have at most 64 bits, give text or a tuple instead")
             return int(place)
         try:
             return self._place_numbers.setdefault(place, len(self._place_numbers))
@@ -372,13 +349,15 @@ class GymnasiumWorld:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UserError("this world is closed; make a new one with from_gymnasium")
+            raise UserError(self._closed)
 
     def _check_state(self, state: GymnasiumState) -> None:
         if not isinstance(state, GymnasiumState) or state._world is not self:
             raise UserError("this state belongs to another world; use the world whose start() made it")
         if state._broken:
-            raise UserError(f"this state is not usable any more: {state._broken}. Start or fork a new one")
+            raise UserError(
+                f"this state is not usable any more: {state._broken}. Start a new one, or use a fork made before"
+            )
 
 
 def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
-from polychromic.envs.wrapped.generators import Key, Path, number_of, reseed_generators
+from polychromic.envs.wrapped.generators import Key, number_of, reseed_generators
 from polychromic.envs.wrapped.observations import Layout
 
 Method = Literal["copy", "clone", "replay"]
@@ -44,7 +44,6 @@ class Recipe:
     layout: Layout
     num_actions: int
     action_start: int
-    generator_paths: tuple[Path, ...] = ()
     clone: Callable[[Any], Any] | None = None
     restore: Callable[[Any, Any], None] | None = None
     reseed: Callable[[Any, int], None] | None = None
@@ -97,7 +96,7 @@ def renew(recipe: Recipe, episode: Episode, key: Key) -> None:
     if recipe.reseed is not None:
         recipe.reseed(episode.env, number_of(key))
     else:
-        reseed_generators(episode.env, recipe.generator_paths, key)
+        reseed_generators(episode.env, key)
     if recipe.method == "replay":
         episode.reseeds.append((len(episode.actions), key))
 

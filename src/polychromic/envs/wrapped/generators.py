@@ -1,6 +1,6 @@
 """Where an environment keeps its randomness, and how to give it new randomness.
 
-The object graph of an environment is walked through attributes, lists, tuples and dicts. What it holds
+The object graph of an environment is walked through attributes, lists, tuples, deques and dicts. What it holds
 by other means (a module's variable, a C++ library) is out of reach; the fork check says so.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import types
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,7 +46,7 @@ def _inside(value: Any) -> Iterator[tuple[str | int, Any]]:
         return
     if isinstance(value, dict):
         yield from ((key if isinstance(key, str | int) else repr(key), inner) for key, inner in value.items())
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple | deque):
         yield from enumerate(value)
     else:
         yield from getattr(value, "__dict__", {}).items()
@@ -56,39 +57,25 @@ def _inside(value: Any) -> Iterator[tuple[str | int, Any]]:
                     yield name, getattr(value, name)
 
 
-def generator_paths(env: Any) -> tuple[Path, ...]:
-    """The ways to every random generator that the environment object holds."""
-    return tuple(path for path, value in walk(env) if isinstance(value, GENERATORS))
+def generators_of(env: Any) -> dict[Path, Any]:
+    """Every random generator that the environment object holds now, by the way to it."""
+    return {path: value for path, value in walk(env) if isinstance(value, GENERATORS)}
 
 
-def at(root: Any, path: Path) -> Any:
-    """What lies at the end of `path`, or None where the way has gone."""
-    value = root
-    for step in path:
-        if isinstance(value, dict | list | tuple):
-            try:
-                value = value[step]  # type: ignore[index]
-            except (KeyError, IndexError, TypeError):
-                return None
-        else:
-            value = getattr(value, str(step), None)
-    return value
-
-
-def reseed_generators(env: Any, paths: tuple[Path, ...], key: Key) -> None:
+def reseed_generators(env: Any, key: Key) -> None:
     """Give every generator of `env` a stream of its own that `key` alone determines.
 
-    In place, so that parts of the environment that hold the same generator follow.
+    In place, so that parts of the environment that hold the same generator follow. Looked for anew each time: which
+    generators there are may depend on the seed and on the moment.
     """
-    for index, path in enumerate(paths):
-        generator = at(env, path)
+    for index, generator in enumerate(generators_of(env).values()):
         sequence = np.random.SeedSequence((*key, index))
         if isinstance(generator, np.random.Generator):
             bits = generator.bit_generator
             bits.state = type(bits)(sequence).state
         elif isinstance(generator, np.random.RandomState):
             generator.seed(sequence.generate_state(8))
-        elif isinstance(generator, random.Random):
+        else:
             generator.seed(number_of((*key, index)))
 
 

@@ -14,7 +14,7 @@ written as Unicode code points unless a `tokenize` function says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,13 +74,15 @@ def text_of(codes: NDArray[np.int32]) -> str:
 def _leaves(space: spaces.Space[Any], example: Any, path: tuple[Any, ...], text_length: int) -> Iterator[Leaf]:
     if isinstance(space, spaces.Dict):
         for key, inner in space.spaces.items():
-            yield from _leaves(inner, example[key], (*path, key), text_length)
+            inside = (*path, key)
+            yield from _leaves(inner, _part(example, key, _name(inside)), inside, text_length)
         return
     if isinstance(space, spaces.Tuple):
         for index, inner in enumerate(space.spaces):
-            yield from _leaves(inner, example[index], (*path, index), text_length)
+            inside = (*path, index)
+            yield from _leaves(inner, _part(example, index, _name(inside)), inside, text_length)
         return
-    key = ".".join(map(str, path)) or SINGLE
+    key = _name(path)
     if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
         yield Leaf(key, path, tuple(space.shape), np.dtype(space.dtype), is_text=False)
     elif isinstance(space, spaces.Discrete):
@@ -95,26 +97,49 @@ def _leaves(space: spaces.Space[Any], example: Any, path: tuple[Any, ...], text_
         )
 
 
+def _name(path: tuple[Any, ...]) -> str:
+    return ".".join(map(str, path)) or SINGLE
+
+
+def _part(observation: Any, key: Any, name: str) -> Any:
+    try:
+        return observation[key]
+    except (KeyError, IndexError, TypeError) as error:
+        raise UserError(f"the observation lacks '{name}', which the observation space promises") from error
+
+
 def _follow(observation: Any, leaf: Leaf) -> Any:
     for step in leaf.path:
-        if isinstance(observation, Mapping) and step not in observation:
-            raise UserError(f"the observation lacks '{leaf.key}', which the observation space promises")
-        observation = observation[step]
+        observation = _part(observation, step, leaf.key)
     return observation
 
 
 def _encode_leaf(leaf: Leaf, value: Any, tokenize: Tokenize | None) -> NDArray[Any]:
     if leaf.is_text:
-        tokens = tokenize(value) if tokenize else [ord(character) for character in value]
-        if len(tokens) > leaf.shape[0]:
-            raise UserError(
-                f"observation '{leaf.key}' has {len(tokens)} tokens, text_length is {leaf.shape[0]}; "
-                f"give text_length={len(tokens)} or more"
-            )
-        row = np.zeros(leaf.shape, leaf.dtype)
-        row[: len(tokens)] = tokens
-        return row
-    array = np.array(value, dtype=leaf.dtype)
+        return _encode_text(leaf, value, tokenize)
+    try:
+        array = np.array(value, dtype=leaf.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"observation '{leaf.key}' does not fit its space's {leaf.dtype}: {error}") from error
     if array.shape != leaf.shape:
         raise UserError(f"observation '{leaf.key}' has shape {array.shape}, its observation space says {leaf.shape}")
     return array
+
+
+def _encode_text(leaf: Leaf, text: Any, tokenize: Tokenize | None) -> NDArray[Any]:
+    if not isinstance(text, str):
+        raise UserError(f"observation '{leaf.key}' is {text!r}; it was text at the first reset and must stay text")
+    try:
+        tokens = np.array(tokenize(text) if tokenize else [ord(character) for character in text], leaf.dtype)
+    except Exception as error:
+        raise UserError(f"tokenize({text!r}) does not give token ids: {type(error).__name__}: {error}") from error
+    if tokens.ndim != 1:
+        raise UserError(f"tokenize({text!r}) has shape {tokens.shape}; give a list of token ids")
+    if len(tokens) > leaf.shape[0]:
+        raise UserError(
+            f"observation '{leaf.key}' has {len(tokens)} tokens, text_length is {leaf.shape[0]}; "
+            f"give text_length={len(tokens)} or more"
+        )
+    row = np.zeros(leaf.shape, leaf.dtype)
+    row[: len(tokens)] = tokens
+    return row

@@ -1,4 +1,4 @@
-"""Look at a user's environment once: its actions, its observations, its generators."""
+"""Look at a user's environment once: its actions and its observations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 import functools
 import importlib
 import numbers
+import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
@@ -17,7 +18,6 @@ from polychromic.core.checks import whole_number
 from polychromic.envs.grid.register import register_grid_envs
 from polychromic.envs.protocol import World
 from polychromic.envs.wrapped.episodes import MakeEnv, Method, Recipe, describe, reset_env
-from polychromic.envs.wrapped.generators import generator_paths
 from polychromic.envs.wrapped.observations import Tokenize, layout_of
 from polychromic.errors import UserError
 
@@ -50,8 +50,10 @@ def _maker_of_name(name: str) -> Any:
         if callable(getattr(module, function, None)):
             return getattr(module, function)
         if function not in gymnasium.registry:
-            near = difflib.get_close_matches(function, [*vars(module), *gymnasium.registry], n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            makers = _own_callables(module)
+            near = difflib.get_close_matches(function, [*makers, *gymnasium.registry], n=1)
+            hint = f"; it defines {', '.join(makers[:5])}{' and more' if len(makers) > 5 else ''}" if makers else ""
+            hint = f"; did you mean '{near[0]}'?" if near else hint
             raise UserError(f"'{module_name}' has no function '{function}' and registers no such id{hint}")
         name = function
     if name not in gymnasium.registry:
@@ -64,6 +66,17 @@ def _maker_of_name(name: str) -> Any:
         raise UserError(f"no environment '{name}' is registered; {hint} An own one is given as package.module:function")
     # The spec, not the id: worker processes may not have imported what registers it.
     return functools.partial(gymnasium.make, gymnasium.spec(name))
+
+
+def _own_callables(module: types.ModuleType) -> list[str]:
+    """Public functions and classes that the module or a part of it defines, not what it imports from elsewhere."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if callable(value)
+        and not name.startswith("_")
+        and f"{getattr(value, '__module__', '')}.".startswith(f"{module.__name__}.")
+    ]
 
 
 def make_once(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
@@ -94,6 +107,7 @@ def recipe_of(
     place: Callable[[Any], Hashable] | None = None,
 ) -> Recipe:
     """What the wrapper needs to know; resets one environment with `seed` and takes three steps in it."""
+    text_length = whole_number("text_length", text_length, at_least=1)
     if (clone is None) != (restore is None):
         raise UserError("clone and restore belong together: give both or neither")
     if method not in ("copy", "clone", "replay"):
@@ -101,10 +115,15 @@ def recipe_of(
     if method == "clone" and clone is None:
         raise UserError("fork='clone' needs the functions clone and restore")
     env = make_once(make_env)
+    second = make_once(make_env)
+    if second.unwrapped is env.unwrapped:
+        raise UserError("make_env returned the same environment object twice; it must make a new one at every call")
+    second.close()
     space = env.action_space
     if not isinstance(space, spaces.Discrete):
+        cure = "discretise it" if isinstance(space, spaces.Box) else "number its actions"
         raise UserError(
-            f"the action space is {space}; it must be Discrete. MultiDiscrete actions can be numbered with "
+            f"the action space is {space}; it must be Discrete: {cure}, for example with "
             "gymnasium.wrappers.TransformAction"
         )
     try:
@@ -112,7 +131,7 @@ def recipe_of(
     except Exception as error:
         raise UserError(f"reset(seed={seed}) raised {describe(error)}") from error
     layout = layout_of(env.observation_space, first, text_length, tokenize)
-    # Some environments make their generators only when they first need them.
+    # An error of `step` is better named now than in the middle of a batch.
     actions = np.random.default_rng(seed)
     for _ in range(3):
         action = int(actions.integers(space.n)) + int(space.start)
@@ -128,7 +147,6 @@ def recipe_of(
         layout=layout,
         num_actions=int(space.n),
         action_start=int(space.start),
-        generator_paths=generator_paths(env),
         clone=clone,
         restore=restore,
         reseed=reseed,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import signal
 import traceback
 import weakref
 from collections import deque
@@ -66,6 +67,10 @@ class RemotePool:
             return self._died()
         return answer
 
+    def hang_up(self) -> None:
+        """Let the worker end as soon as it has finished what it does; `close` waits for that."""
+        self._pipe.close()
+
     def _died(self) -> EnvironmentFailed:
         self._process.join(timeout=5)
         return EnvironmentFailed(
@@ -87,11 +92,13 @@ def _stop(process: Any, pipe: Connection) -> None:
 
 def _serve(pipe: Connection, recipe: bytes) -> None:
     """The worker's loop; it ends when the other side closes the pipe."""
+    # Control-C reaches every process of a terminal; the other side decides what becomes of the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     pool: Pool | None = None
     while True:
         try:
             told, messages = pickle.loads(pipe.recv_bytes())
-        except (EOFError, OSError, KeyboardInterrupt):
+        except (EOFError, OSError):
             break
         answer: list[Seen] | Exception
         try:
@@ -108,6 +115,9 @@ def _serve(pipe: Connection, recipe: bytes) -> None:
             payload = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception as error:
             payload = pickle.dumps(EnvironmentFailed(f"what `place` returned cannot be pickled: {error}"))
-        pipe.send_bytes(payload)
+        try:
+            pipe.send_bytes(payload)
+        except OSError:  # nobody waits for it any more
+            break
     if pool is not None:
         pool.close()
