@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import enum
 import random
 import threading
+from collections import deque
 from typing import Any
 
 import gymnasium
@@ -116,6 +118,109 @@ class SharedGenerator(NoisyWalk):
         return twin
 
 
+class Heading(enum.Enum):
+    LEFT = 0
+    STAY = 1
+    RIGHT = 2
+
+
+class Recorder(Walk):
+    """Sound: keeps records of every kind, none of which an observation shows."""
+
+    table = {0: "left", 1: "stay", 2: "right"}  # noqa: RUF012
+
+    def reset(self, *, seed: int | None = None, **_options: Any) -> Any:
+        self.trail: list[int] = []
+        self.counts = np.zeros(3)
+        self.cells: set[Any] = set()
+        self.recent: deque[int] = deque(maxlen=100)
+        self.coins = [3, 4, 5]
+        self.heading = Heading.STAY
+        self.words = self.table
+        return super().reset(seed=seed)
+
+    def step(self, action: int) -> Any:
+        self.trail.append(int(action))
+        self.counts[action] += 1
+        self.cells.add(("cell", self.count % 5))
+        self.recent.append(int(action))
+        if self.coins:
+            self.coins.pop()
+        self.heading = Heading(int(action))
+        return super().step(action)
+
+    def twin_with(self, memo: dict[int, Any], **kept: Any) -> Any:
+        twin = type(self)()
+        twin.__dict__ = {name: copy.deepcopy(value, memo) for name, value in vars(self).items()} | kept
+        return twin
+
+
+class SharesHeading(Recorder):
+    """Sound: what the copy shares never changes."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.twin_with(memo, heading=self.heading, words=self.words)
+
+
+class SharesTrail(Recorder):
+    """Fault: original and copy write into one list."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.twin_with(memo, trail=self.trail)
+
+
+class SharesCounts(Recorder):
+    """Fault: the copy's array is a view of the original's."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.twin_with(memo, counts=self.counts[:])
+
+
+class LosesCells(Recorder):
+    """Fault: the copy's set has as many members, but others."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.twin_with(memo, cells={("cell", -one) for one in range(len(self.cells))})
+
+
+class LosesRecent(Recorder):
+    """Fault: the copy's deque is empty."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.twin_with(memo, recent=deque(maxlen=100))
+
+
+class RefillsCoins(Recorder):
+    """Fault: what is taken from a list is in the copy's list again."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.twin_with(memo, coins=[3, 4, 5])
+
+
+class LateGenerator(Walk):
+    """Sound: makes a generator in its fifth step."""
+
+    def reset(self, *, seed: int | None = None, **_options: Any) -> Any:
+        self.wind: np.random.Generator | None = None
+        return super().reset(seed=seed)
+
+    def noise(self) -> float:
+        if self.count >= 5 and self.wind is None:
+            self.wind = np.random.default_rng(3)
+        return 0.0 if self.wind is None else float(self.wind.normal())
+
+
+class SeededGenerators(Walk):
+    """Sound: how many generators there are depends on the seed; the last one is used."""
+
+    def reset(self, *, seed: int | None = None, **_options: Any) -> Any:
+        self.winds = [np.random.default_rng(number) for number in range(1 + (seed or 0) % 3)]
+        return super().reset(seed=seed)
+
+    def noise(self) -> float:
+        return float(self.winds[-1].normal())
+
+
 class GlobalNumpy(Walk):
     """Fault: noise from NumPy's global generator."""
 
@@ -184,6 +289,19 @@ class Failing(Walk):
         if self.count == 4:
             raise ArithmeticError("the fifth step is too much")
         return super().step(action)
+
+
+class Talking(Walk):
+    """Sound: observations are texts of 300 characters."""
+
+    observation_space = spaces.Text(1000)
+
+    def reset(self, *, seed: int | None = None, **_options: Any) -> Any:
+        super().reset(seed=seed)
+        return "x" * 300, {}
+
+    def step(self, action: int) -> Any:
+        return "x" * 300, *super().step(action)[1:]
 
 
 class EveryKind(gymnasium.Env):

@@ -57,6 +57,11 @@ def test_a_world_is_named_with_its_way_of_forking(capsys):
     assert "GridWorld, forked by state[rows]" in capsys.readouterr().out
 
 
+def test_long_texts_need_their_length(capsys):
+    assert main(["check-env", "faulty_envs:Talking", "--steps", "4", "--text-length", "300"]) == 0
+    assert "can be forked by copying" in capsys.readouterr().out
+
+
 def test_failure_says_what_to_do_and_ends_with_1(capsys):
     assert main(["check-env", "faulty_envs:GlobalNumpy"]) == 1
     out = capsys.readouterr().out
@@ -75,12 +80,16 @@ def test_failure_says_what_to_do_and_ends_with_1(capsys):
         ("raises_at_import:make", "module 'raises_at_import' cannot be imported (RuntimeError: one two)"),
         (":f", "module '' cannot be imported"),
         ("faulty_envs:Wolk", "did you mean 'Walk'?"),
-        ("Pendulum-v1", "it must be Discrete"),
+        ("own_makers:nope", "registers no such id; it defines make_it"),
+        ("Pendulum-v1", "it must be Discrete: discretise it"),
+        ("faulty_envs:Talking", "give text_length=300 or more"),
     ],
 )
 def test_unknown_names_get_one_line_and_2(name, words, capsys, tmp_path, monkeypatch):
     (tmp_path / "broken_syntax.py").write_text("def f(:\n", encoding="utf-8")
     (tmp_path / "raises_at_import.py").write_text("raise RuntimeError('one\\ntwo')\n", encoding="utf-8")
+    makers = "import numpy as np\nfrom copy import copy as nop\nnoop = 3\ndef make_it(): ...\n"
+    (tmp_path / "own_makers.py").write_text(makers, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["check-env", name]) == 2
     error = capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 
 import faulty_envs
@@ -66,6 +67,79 @@ def test_bad_copies_are_caught_and_replayed_instead(make_env, caught, words):
     assert chosen.ok, str(chosen)
     assert chosen.method == "replay"
     assert [one.method for one in chosen.rejected] == ["copy"]
+
+
+@pytest.mark.parametrize(
+    ("make_env", "words"),
+    [
+        (faulty_envs.SharesTrail, "`SharesTrail.trail`: one object in original and copy"),
+        (faulty_envs.SharesCounts, "`SharesCounts.counts`: one object in original and copy"),
+        (faulty_envs.LosesCells, "`LosesCells.cells`: changed since the reset, and different"),
+        (faulty_envs.LosesRecent, "`LosesRecent.recent`, `LosesRecent.recent[0]`"),
+        (faulty_envs.RefillsCoins, "`RefillsCoins.coins`: changed since the reset, and different"),
+    ],
+)
+def test_what_no_observation_shows_is_found_in_the_fields(make_env, words):
+    report = polychromic.check_fork(make_env, fork="copy", seeds=[0], steps=12)
+    assert failed(report) == {check.STATE}, str(report)
+    assert words in str(report)
+
+
+def test_sharing_what_never_changes_is_no_fault():
+    for make_env in (faulty_envs.Recorder, faulty_envs.SharesHeading):
+        report = polychromic.check_fork(make_env, fork="copy", seeds=[0], steps=12)
+        assert report.ok, str(report)
+
+
+def test_a_clone_that_hands_out_the_originals_list_is_caught():
+    names = ("trail", "counts", "cells", "recent", "coins", "heading", "count", "cell", "view", "words")
+    kept = [name for name in names if name != "trail"]
+    report = polychromic.check_fork(
+        faulty_envs.Recorder,
+        fork="clone",
+        clone=lambda env: (env.trail, copy.deepcopy({name: getattr(env, name) for name in kept})),
+        restore=lambda env, snapshot: vars(env).update(snapshot[1], trail=snapshot[0]),
+        seeds=[0],
+        steps=12,
+    )
+    assert failed(report) == {check.STATE}, str(report)
+    assert "`Recorder.trail`: one object in original and copy" in str(report)
+
+
+@pytest.mark.parametrize("make_env", [faulty_envs.LateGenerator, faulty_envs.SeededGenerators])
+def test_generators_that_appear_late_or_by_seed_pass(make_env):
+    report = polychromic.check_fork(make_env, fork="copy", steps=12)
+    assert report.ok, str(report)
+    assert "went two ways" in report.checks[-1].found
+
+
+def test_a_reseed_that_misses_a_generator_is_named():
+    report = polychromic.check_fork(faulty_envs.NoisyWalk, fork="copy", steps=8, reseed=lambda _env, _seed: None)
+    assert failed(report) == {check.NOISE}
+    assert "reseeding does not reach `NoisyWalk._np_random`" in str(report)
+    found = polychromic.check_fork(
+        faulty_envs.OwnGeneratorWalk, fork="copy", steps=8, reseed=lambda env, seed: env.plain.seed(seed)
+    )
+    assert "`OwnGeneratorWalk.parts.new`, `OwnGeneratorWalk.parts.old[0]`, which is drawn from" in str(found)
+
+
+def test_long_texts_can_be_checked():
+    with pytest.raises(UserError, match="give text_length=300"):
+        polychromic.check_fork(faulty_envs.Talking, seeds=[0], steps=4)
+    assert polychromic.check_fork(faulty_envs.Talking, seeds=[0], steps=4, text_length=300).ok
+    assert polychromic.check_fork(faulty_envs.Talking, seeds=[0], steps=4, tokenize=lambda text: [len(text)]).ok
+    world = polychromic.from_gymnasium(faulty_envs.Talking, [0], horizon=4, fork="copy", text_length=300)
+    with pytest.raises(UserError, match="text_length is given, but a world is checked as it is"):
+        polychromic.check_fork(world, text_length=300)
+
+
+def test_a_seed_that_cannot_be_reset_is_named():
+    class Fussy(faulty_envs.Walk):
+        def reset(self, *, seed=None, **options):
+            return super().reset(seed={0: 0}[seed], **options)
+
+    with pytest.raises(UserError, match="fails without any fork: seed 1 raised KeyError: 1"):
+        polychromic.check_fork(Fussy, seeds=[0, 1], steps=4)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+import time
 from functools import partial
 
 import numpy as np
@@ -18,6 +20,19 @@ class Dying(Walk):
     def step(self, action):
         if self.count == 5:
             os._exit(3)
+        return super().step(action)
+
+
+class Slow(Walk):
+    """Action 2 takes a while; says so in a file first."""
+
+    def __init__(self, note=None):
+        self.note = note
+
+    def step(self, action):
+        if action == 2:
+            self.note.touch()
+            time.sleep(0.5)
         return super().step(action)
 
 
@@ -81,3 +96,30 @@ def test_a_worker_that_dies_is_reported():
 def test_what_cannot_be_sent_is_refused():
     with pytest.raises(UserError, match="cannot be pickled"):
         polychromic.from_gymnasium(partial(make_with_lock, threading.Lock()), [0], horizon=9, num_workers=1)
+
+
+def test_an_interrupt_between_question_and_answer_closes_the_world(tmp_path, capfd):
+    note = tmp_path / "busy"
+    make_env = partial(Slow, note)
+    with polychromic.from_gymnasium(make_env, range(4), horizon=9, fork="copy", num_workers=1) as world:
+        state, other = world.start([0]), world.start([1])
+        world.step(state, [1])
+        processes = [pool._process.pid for pool in world._pools]
+
+        def interrupt():
+            while not note.exists():
+                time.sleep(0.01)
+            os.kill(processes[0], signal.SIGINT)  # control-C reaches the workers too
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            world.step(state, [2])
+        thread.join()
+        # Without it this start would show what the interrupted step saw.
+        with pytest.raises(UserError, match=r"closed \(KeyboardInterrupt came while its workers were busy\)"):
+            world.start([2])
+        with pytest.raises(UserError, match="closed"):
+            world.step(other, [1])
+    assert "Traceback" not in capfd.readouterr().err, "a worker whose answer nobody waits for ends quietly"

@@ -338,7 +338,8 @@ def test_auto_chooses_what_it_can_prove():
         ({"make_env": "CartPole-v9"}, "did you mean 'CartPole-v1'"),
         ({"make_env": lambda: 3}, "it must return a gymnasium.Env"),
         ({"make_env": 3}, "neither a function"),
-        ({"make_env": "Pendulum-v1"}, "must be Discrete"),
+        ({"make_env": "Pendulum-v1"}, "must be Discrete: discretise it"),
+        ({"reseed_on_fork": "no"}, "reseed_on_fork is 'no'; it must be True or False"),
     ],
 )
 def test_wrong_arguments_are_named(given, words):
