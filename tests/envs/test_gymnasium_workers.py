@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -24,16 +25,22 @@ class Dying(Walk):
 
 
 class Slow(Walk):
-    """Action 2 takes a while; says so in a file first."""
+    """In a worker, action 2 says that it has begun and waits until it may end."""
 
-    def __init__(self, note=None):
-        self.note = note
+    def __init__(self, folder):
+        self.folder = folder
 
     def step(self, action):
-        if action == 2:
-            self.note.touch()
-            time.sleep(0.5)
+        if action == 2 and multiprocessing.parent_process():
+            (self.folder / "begun").touch()
+            wait_for(self.folder / "may end")
         return super().step(action)
+
+
+def wait_for(file):
+    deadline = time.monotonic() + 30
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def make_with_lock(lock):
@@ -98,19 +105,27 @@ def test_what_cannot_be_sent_is_refused():
         polychromic.from_gymnasium(partial(make_with_lock, threading.Lock()), [0], horizon=9, num_workers=1)
 
 
+@pytest.fixture
+def _interruptible():
+    """Background jobs of a shell ignore control-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_between_question_and_answer_closes_the_world(tmp_path, capfd):
-    note = tmp_path / "busy"
-    make_env = partial(Slow, note)
-    with polychromic.from_gymnasium(make_env, range(4), horizon=9, fork="copy", num_workers=1) as world:
+    with polychromic.from_gymnasium(partial(Slow, tmp_path), range(4), horizon=9, fork="copy", num_workers=1) as world:
         state, other = world.start([0]), world.start([1])
         world.step(state, [1])
-        processes = [pool._process.pid for pool in world._pools]
+        worker = world._pools[0]._process.pid
 
         def interrupt():
-            while not note.exists():
-                time.sleep(0.01)
-            os.kill(processes[0], signal.SIGINT)  # control-C reaches the workers too
+            wait_for(tmp_path / "begun")
+            os.kill(worker, signal.SIGINT)  # control-C reaches the workers too
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+            (tmp_path / "may end").touch()
 
         thread = threading.Thread(target=interrupt)
         thread.start()

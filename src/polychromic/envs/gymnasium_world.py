@@ -233,15 +233,16 @@ class GymnasiumWorld:
             seen = self._ask(state._workers[live], messages)
             state.lengths[live] += 1
             self._record(state, live, seen)
+            reward[live] = [one.reward for one in seen]
+            state.terminated[live] = [one.terminated for one in seen]
+            state.truncated[live] = [one.truncated for one in seen]
+            state.truncated[live] |= state.lengths[live] >= self.horizon
+            over = live[state.ended[live]]
+            release(self._pools, state._rows[over], state._workers[over])
+            state._rows[over] = -1
         except BaseException as error:
             state._broken = f"{type(error).__name__} in an earlier step"
             raise
-        reward[live] = [one.reward for one in seen]
-        state.terminated[live] = [one.terminated for one in seen]
-        state.truncated[live] = np.array([one.truncated for one in seen], bool) | (state.lengths[live] >= self.horizon)
-        over = live[state.ended[live]]
-        release(self._pools, state._rows[over], state._workers[over])
-        state._rows[over] = -1
         return StepResult(reward, state.terminated.copy(), state.truncated.copy())
 
     def places(self, state: GymnasiumState) -> NDArray[np.int64]:

@@ -64,6 +64,14 @@ def test_importing_the_package_registers_its_environments(order):
     assert shown.stdout.strip() == "True"
 
 
+@pytest.mark.parametrize("order", ["gymnasium", "polychromic, gymnasium"])
+def test_an_id_with_its_module_needs_no_other_import(order):
+    make = "gymnasium.make('polychromic.gym:polychromic/goto-v0', seeds=range(1))"
+    code = f"import {order}; print('image' in {make}.observation_space.spaces)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "True"
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
