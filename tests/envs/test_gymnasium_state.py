@@ -7,12 +7,16 @@ import gc
 import pickle
 from functools import partial
 
+import faulty_envs
 import gymnasium
+import minigrid  # noqa: F401  (registers its levels)
 import numpy as np
 import pytest
 from faulty_envs import EveryKind, Failing, LateGenerator, NoisyWalk, SeededGenerators, Talking, Walk
 
 import polychromic
+from polychromic.envs.fork_diagnosis import generator_states
+from polychromic.envs.wrapped.generators import reseed_generators
 from polychromic.errors import UserError
 
 copied = partial(polychromic.from_gymnasium, horizon=60, fork="copy")
@@ -57,6 +61,18 @@ def test_late_and_seeded_generators_get_noise_of_their_own(make_env, task, momen
     twins = state[[0] * 6]
     world.step(twins, [1] * 6)
     assert len(np.unique(world.observe(twins)["observation"][:, 1])) == 6
+
+
+@pytest.mark.parametrize("name", ["Taxi-v4", "BabyAI-GoTo-v0", "OwnGeneratorWalk", "SeededGenerators"])
+def test_reseeding_reaches_every_generator_that_the_proof_sees(name):
+    env = getattr(faulty_envs, name)() if hasattr(faulty_envs, name) else gymnasium.make(name)
+    env.reset(seed=2)
+    stood = generator_states(env)
+    reseed_generators(env, (1,))
+    assert stood
+    now = generator_states(env)
+    assert all(now[path] != state for path, state in stood.items())
+    assert len(set(map(str, now.values()))) == len(now), "a stream of its own for each"
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -6,6 +6,7 @@ by other means (a module's variable, a C++ library) is out of reach; the fork ch
 
 from __future__ import annotations
 
+import functools
 import random
 import types
 from collections import deque
@@ -19,6 +20,8 @@ Key = tuple[int, ...]
 
 _ATOMS = (str, bytes, int, float, complex, bool, type(None), np.generic, np.dtype)
 _OPAQUE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_NOT_WALKED = (*_ATOMS, *_OPAQUE)
+_COMMON = frozenset({str, int, float, bool, type(None)})
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 # A graph larger than this is data, not state; walking it would cost more than the copy it helps to judge.
 MAX_OBJECTS = 200_000
@@ -50,11 +53,41 @@ def _inside(value: Any) -> Iterator[tuple[str | int, Any]]:
         yield from enumerate(value)
     else:
         yield from getattr(value, "__dict__", {}).items()
-        for kind in type(value).__mro__:
-            slots = getattr(kind, "__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                if hasattr(value, name) and name not in ("__dict__", "__weakref__"):
-                    yield name, getattr(value, name)
+        for name in _slots(type(value)):
+            if hasattr(value, name):
+                yield name, getattr(value, name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _slots(kind: type) -> tuple[str, ...]:
+    names: list[str] = []
+    for one in kind.__mro__:
+        slots = getattr(one, "__slots__", ())
+        names += (slots,) if isinstance(slots, str) else slots
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+
+
+def _each_generator(root: Any) -> Iterator[Any]:
+    """The generators that `walk` finds, in its order, several times faster: every fork with noise looks for them."""
+    queue = [root]
+    seen = {id(root)}
+    for position, value in enumerate(queue):  # which grows meanwhile
+        if position == MAX_OBJECTS:
+            return
+        kind = type(value)
+        if isinstance(value, GENERATORS):
+            yield value
+            continue
+        if kind is dict:
+            inside = value.values()
+        elif kind is list or kind is tuple:
+            inside = value
+        else:
+            inside = (inner for _, inner in _inside(value))
+        for inner in inside:
+            if type(inner) not in _COMMON and id(inner) not in seen and not isinstance(inner, _NOT_WALKED):
+                seen.add(id(inner))
+                queue.append(inner)
 
 
 def generators_of(env: Any) -> dict[Path, Any]:
@@ -68,7 +101,7 @@ def reseed_generators(env: Any, key: Key) -> None:
     In place, so that parts of the environment that hold the same generator follow. Looked for anew each time: which
     generators there are may depend on the seed and on the moment.
     """
-    for index, generator in enumerate(generators_of(env).values()):
+    for index, generator in enumerate(_each_generator(env)):
         sequence = np.random.SeedSequence((*key, index))
         if isinstance(generator, np.random.Generator):
             bits = generator.bit_generator
