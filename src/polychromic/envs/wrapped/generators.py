@@ -53,7 +53,8 @@ def _inside(value: Any) -> Iterator[tuple[str | int, Any]]:
         yield from enumerate(value)
     else:
         yield from getattr(value, "__dict__", {}).items()
-        for name in _slots(type(value)):
+        kind: type = type(value)
+        for name in _slots(kind):
             if hasattr(value, name):
                 yield name, getattr(value, name)
 
