@@ -110,20 +110,20 @@ def pretraining(saved: SavedPolicy) -> dict[str, float]:
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/triangle.json"))
     parser.add_argument("--repeats", type=int, default=5)
     chosen = parser.parse_args()
     saved = poly.load_policy("triangle")
     world = poly.make("triangle", seeds=saved.info.configurations)
     results = {
+        "command": "python -m benchmarks.triangle",
         "sampling": sampling(saved, world, chosen.repeats),
         "iteration": {name: iteration(saved, world, config, chosen.repeats) for name, config in METHODS.items()},
         "pretraining": pretraining(saved),
         "versions": {"jax": jax.__version__, "numpy": np.__version__, "python": platform.python_version()},
     }
     print(json.dumps(results, indent=1))
-    if chosen.out:
-        chosen.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    chosen.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
