@@ -25,7 +25,7 @@ import numpy as np
 from polychromic.advantages import VisitCounts
 from polychromic.config import make_config
 from polychromic.evaluate.command import evaluate_and_write
-from polychromic.evaluate.policy import SWEEP, SWEEP_ATTEMPTS, evaluate_policy
+from polychromic.evaluate.policy import SWEEP, Choices, evaluate_policy
 from polychromic.evaluate.targets import EVALUATION, find_target, world_of
 from polychromic.policies.files import available_policies
 from polychromic.runs import LOGS
@@ -71,7 +71,7 @@ def measure_task(task: str) -> dict[str, Any]:
         run = find_target(str(folder))
         path = folder / EVALUATION
         plain = timed(lambda: evaluate_and_write(run, world, path, attempts=ATTEMPTS))
-        few = timed(lambda: evaluate_policy(world, saved, attempts=SWEEP_ATTEMPTS, record=False))
+        few = timed(lambda: evaluate_policy(world, saved, attempts=Choices.sweep_attempts, record=False))
         found["evaluation_seconds"] = round(plain, 2)
         found["sweep_seconds"] = round(few * len(SWEEP), 2)
         found["perturbed_seconds"] = 0.0
