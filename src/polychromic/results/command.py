@@ -14,7 +14,7 @@ from polychromic.report.tables import as_markdown
 from polychromic.results import search
 from polychromic.results.estimates import needs_table, say_estimate
 from polychromic.results.lines import Found
-from polychromic.results.page import write_page
+from polychromic.results.page import command_of, write_page
 from polychromic.results.plan import (
     FULL,
     OBSERVATION,
@@ -75,7 +75,7 @@ class Choices:
         return self.page or (Path("docs/results.md") if inside else self.results_folder / "results.md")
 
     def command(self, item: str) -> str:
-        """What goes on after an interruption."""
+        """What goes on after an interruption, with all folders."""
         given = ["polychromic", "reproduce", item, *(["--quick"] if self.quick else [])]
         named = {
             "--seeds": self.seeds, "--out": self.out, "--results": self.results, "--page": self.page,
@@ -89,17 +89,18 @@ class Choices:
 
 def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Size | None = None) -> int:
     """Run an item as far as it is missing, then write the page. Returns 0, 1 if something failed, 130 if stopped."""
-    size = size or (QUICK if given.quick else FULL)
-    size = replace(size, seeds=given.seeds or size.seeds)
+    usual = size or (QUICK if given.quick else FULL)
+    size = replace(usual, seeds=given.seeds or usual.seeds)
     tasks = _checked("tasks", given.tasks, TASKS) or TASKS
     only = _checked("only", given.only, PARTS.get(item, ()))
     found = _read(given, size, tasks)
-    if item == "page":
-        _write(given, found)
-        return 0
     if item == "search":
         return _search(given, found, estimate_only)
-    _choose_something_if_quick(given, found)
+    if given.quick or estimate_only:
+        _choose_something(found)
+    if item == "page":
+        _write(given, found, usual)
+        return 0
     if item == "first":
         plan = first_plan(found.chosen, size, tasks)
     else:
@@ -114,7 +115,7 @@ def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Si
         _say_needs(todo)
         return 0
     code = _run(item, given, todo, results)
-    _write(given, found)
+    _write(given, found, usual)
     return code if code == STOPPED else int(bool(_missing(plan, results, given.folder)))
 
 
@@ -131,11 +132,15 @@ def _search(given: Choices, found: Found, estimate_only: bool) -> int:
         return 0
     while True:
         chains = search.search_chains(results.cells, found.size, found.tasks)
-        results.notes |= {"command": given.command("search"), "rule": search.RULE, "chosen": search.chosen_of(chains)}
+        results.notes |= {
+            "command": command_of("search", quick=given.quick),
+            "rule": search.RULE,
+            "chosen": search.chosen_of(chains),
+        }
         waiting = [one for chain in chains for one in chain.missing]
         if not waiting:
             results.write()
-            _write(given, found)
+            _write(given, found, found.size)
             return 0
         todo = _missing(waiting, results, given.folder)
         if not todo:
@@ -144,7 +149,7 @@ def _search(given: Choices, found: Found, estimate_only: bool) -> int:
         print(f"next: {'; '.join(stages)}")
         code = _run("search", given, todo, results)
         if code == STOPPED or _missing(waiting, results, given.folder):
-            _write(given, found)
+            _write(given, found, found.size)
             return code or 1
 
 
@@ -154,7 +159,7 @@ def _run(item: str, given: Choices, cells: Sequence[Cell], results: Results) -> 
         return 0
     again = given.command(item)
     print(f"to go on after an interruption: {again}", flush=True)
-    results.notes.setdefault("command", given.command(item))
+    results.notes["command"] = command_of(item, quick=given.quick)
     folders = write_cells(given.folder, cells)
     engine = choose_engine(given.engine, given.workers, given.ray_address, given.slurm)
     return run_sweep(
@@ -191,16 +196,18 @@ def _read(given: Choices, size: Size, tasks: tuple[str, ...]) -> Found:
     return Found(files["search"], files["first"], files["study"], size, tasks)
 
 
-def _choose_something_if_quick(given: Choices, found: Found) -> None:
-    """A quick look needs no search; nothing is written of what is taken instead."""
-    if given.quick and not found.chosen:
-        print("no search has been made: learning rate 1e-4 for all, the rest as in the paper", file=sys.stderr)
+def _choose_something(found: Found) -> None:
+    """A quick look and an estimate need no search; nothing is written of what is taken instead."""
+    missing = [task for task in found.tasks if not {*PLAIN, *UCB} <= set(found.chosen.get(task, {}))]
+    if missing:
+        told = "learning rate 1e-4 for all, the rest as in the paper"
+        print(f"no search has ended on {', '.join(missing)}: {told}", file=sys.stderr)
         taken: dict[str, dict[str, Any]] = {}
         for method in (*PLAIN, *UCB):
             own = search.start_of(method.removesuffix("-ucb"))
             own |= {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3}
             taken[method] = {**own, **({"ucb": 0.1} if method in UCB else {})}
-        found.search.notes["chosen"] = dict.fromkeys(found.tasks, taken)
+        found.search.notes["chosen"] = {**found.chosen, **dict.fromkeys(missing, taken)}
 
 
 def _bases(tasks: Sequence[str], folder: Path, *, make: bool) -> dict[str, str]:
@@ -217,18 +224,15 @@ def _bases(tasks: Sequence[str], folder: Path, *, make: bool) -> dict[str, str]:
     return found
 
 
-def _write(given: Choices, found: Found) -> None:
-    """The page and its figures, from the files alone. A page shows all tasks, whichever were asked for."""
+def _write(given: Choices, found: Found, usual: Size) -> None:
+    """The page and its figures, from the files alone: all tasks and the usual seeds, whatever was asked for."""
     from polychromic.results.draw import draw_figures
 
-    whole = replace(found, tasks=TASKS)
+    whole = replace(found, tasks=TASKS, size=usual)
     page = given.page_file
-    again = {name: given.command(name) for name in ("search", "first", "study")}
-    if not given.quick:
-        again = {name: f"polychromic reproduce {name}" for name in again}
     try:
         figures = draw_figures(whole, page.parent / "figures")
-        write_page(page, whole, figures, again=again)
+        write_page(page, whole, figures, quick=given.quick)
     except OSError as error:
         raise UserError(f"page: cannot write {error.filename or page} ({error.strerror})") from error
     print(f"results: {given.results_folder}, page: {page}")

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 from polychromic.policies.tensors import whole_file
 from polychromic.results.lines import METHOD_NAMES, NAMES, Found, Line, line_name
 from polychromic.results.plan import CHOSEN, OBSERVATION, POLY, REFERENCE
-from polychromic.results.pool import curve_of, difference, pass_curve
+from polychromic.results.pool import curve_of, difference, figure_of, pass_curve
 from polychromic.sweep.cells import PRETRAINED
 
 # One colour per method wherever it appears, readable in grey and by colour-blind readers; UCB is dashed.
@@ -33,10 +33,11 @@ def draw_figures(found: Found, folder: Path, *, refer: str = "figures") -> dict[
     for task in found.tasks:
         first = [line for line in found.lines("first", task) if line.part == CHOSEN and line.records]
         trained = [line for line in first if "curve" in line.records[0]]
+        base = next((line for line in first if line.method == PRETRAINED), None)
         if first:
             pictures[f"passk-{task}"] = passk_figure(task, first)
         if trained:
-            pictures[f"curves-{task}"] = curves_figure(task, trained)
+            pictures[f"curves-{task}"] = curves_figure(task, trained, base)
         study = [line for line in found.lines("study", task) if line.records]
         if any(line.part not in (REFERENCE, OBSERVATION) for line in study):
             pictures[f"study-{task}"] = study_figure(task, study)
@@ -78,14 +79,20 @@ def _passk(axes: Axes, lines: Sequence[Line]) -> None:
     axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 
-def curves_figure(task: str, lines: Sequence[Line]) -> Picture:
-    """Success and coverage during training against what was spent: a thick mean over seeds, thin single seeds."""
+def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) -> Picture:
+    """Success and coverage during training against what was spent: a thick mean over seeds, thin single seeds.
+
+    base: the pretrained policy, a level line.
+    """
+    rollouts = lines[0].records[0]["rollouts"]
     picture = Picture(figsize=(9.2, 6.2), layout="constrained")
     panels = picture.subplots(2, 2, sharey="row")
     for row, (name, title) in zip(panels, SHOWN.items(), strict=True):
         for axes, (against, label) in zip(row, AGAINST.items(), strict=True):
+            level = figure_of(base.records, "success" if name == "success" else f"pass@{rollouts}") if base else None
+            if level is not None:
+                axes.axhline(level.mean, color=COLOURS[PRETRAINED], lw=1, label="pretrained")
             _curves(axes, lines, name, against)
-            rollouts = lines[0].records[0]["rollouts"]
             _plain(axes, label, f"{title} in {rollouts} attempts" if name == "coverage" else title)
         row[1].set_ylabel("")
     panels[0, 0].set_title(NAMES.get(task, task), fontsize=10)

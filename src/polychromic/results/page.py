@@ -18,15 +18,22 @@ from polychromic.results.plan import CHOSEN, CONFIGURATIONS, LENGTH, OBSERVATION
 from polychromic.results.pool import Figure, commits_of, cpu_hours, difference, figure_of, still_moving, table_of
 from polychromic.sweep.cells import PRETRAINED
 
-COMMANDS = {name: f"polychromic reproduce {name}" for name in ("search", "first", "study")}
+SEEDS = 3  # fewer say nothing about other seeds
+BOLD = f"in bold where the interval leaves out zero and there are {SEEDS} seeds or more"
 
 
-def write_page(path: Path, found: Found, figures: Mapping[str, str], *, again: Mapping[str, str] = COMMANDS) -> None:
+def command_of(item: str, *, quick: bool = False) -> str:
+    """What makes an item's results, wherever they are put."""
+    return f"polychromic reproduce {item}{' --quick' if quick else ''}"
+
+
+def write_page(path: Path, found: Found, figures: Mapping[str, str], *, quick: bool = False) -> None:
     """Fill the marks of a page, or make one that has all marks.
 
-    figures: where figures are, by name, as the page refers to them. again: the command of each item.
+    figures: where figures are, by name, as the page refers to them.
     """
     text = path.read_text(encoding="utf-8") if path.exists() else skeleton(found.tasks)
+    again = {name: command_of(name, quick=quick) for name in ("search", "first", "study")}
     for name, content in blocks(found, figures, again).items():
         text = fill(text, name, content)
     with whole_file(path) as partial:
@@ -118,8 +125,8 @@ def _comparison_block(task: str, lines: Sequence[Line], command: str, figures: S
     paper = paper_results()
     rewards = dict(zip(paper["methods"], paper["reward_and_success_percent"].get(task, []), strict=False))
     starts = dict(zip(paper["methods"], paper["perturbed_start_success_percent"].get(task, []), strict=False))
-    main, coverage, moving = [], [], []
-    for line in lines:
+    main, coverage, runs_made = [], [], []
+    for line in sorted(lines, key=_place):
         their_reward, their_success = rewards.get(line.method, (None, None))
         name, runs = line_name(line), str(len(line.records))
         main.append(
@@ -142,12 +149,10 @@ def _comparison_block(task: str, lines: Sequence[Line], command: str, figures: S
                 _percent(line, "coverage"),
                 _number(line, "entropy", 2),
                 _number(line, "distinct_strategies", 1),
-                f"{cpu_hours(line.records):.2f}",
             )
         )
-        moved = still_moving(line.records)
-        if moved:
-            moving.append((name, f"{100 * moved.mean:+.1f} ({100 * moved.low:+.1f} … {100 * moved.high:+.1f})"))
+        if any("iterations" in one for one in line.records):
+            runs_made.append((name, *_run_of(line)))
     tables = [
         Table(
             "",
@@ -158,19 +163,41 @@ def _comparison_block(task: str, lines: Sequence[Line], command: str, figures: S
         Table(
             "",
             "",
-            ("method", *(f"pass@{k} %" for k in (1, 8, 32, 128)), "coverage %", "entropy", "room sets", "CPU hours"),
+            ("method", *(f"pass@{k} %" for k in (1, 8, 32, 128)), "coverage %", "entropy", "room sets"),
             tuple(coverage),
         ),
         _differences_table(lines),
     ]
-    if moving:
+    if runs_made:
         note = (
-            "Have the curves flattened? Success in the last fifth of training minus that in the fifth before, in "
-            "points; mean (lowest … highest) over seeds."
+            "What was run (means over seeds). Rise: success in the last fifth of training minus that in the fifth "
+            "before it, in points, with the lowest and highest seed; a curve that has flattened has none."
         )
-        tables.append(Table("", note, ("method", "rise"), tuple(moving)))
+        columns = ("method", "settings", "iterations", "trajectories", "steps", "averaged after", "rise", "CPU minutes")
+        tables.append(Table("", note, columns, tuple(runs_made)))
     images = [f"![{_described(one, task)}]({one})" for one in figures if one]
     return "\n\n".join([*map(_bare, tables), *images, _footer(lines, command)])
+
+
+def _place(line: Line) -> int:
+    """As in the paper's tables; what has no name there belongs to the line before it, the pretrained policy."""
+    order = list(METHOD_NAMES)
+    return order.index(line.method) if line.method in order else 0
+
+
+def _run_of(line: Line) -> tuple[str, ...]:
+    """What the runs of a line were and took."""
+    first, moved = line.records[0], still_moving(line.records)
+    spent = {name: sum(one[name] for one in line.records) / len(line.records) for name in ("trajectories", "steps")}
+    rise = f"{100 * moved.mean:+.1f} ({100 * moved.low:+.1f} … {100 * moved.high:+.1f})" if moved else NOTHING
+    return (
+        _told(first["settings"]),
+        str(first["iterations"]),
+        *(f"{value:,.0f}" for value in spent.values()),
+        ", ".join(map(str, first.get("averaged_after", []))),
+        rise,
+        f"{60 * cpu_hours(line.records) / len(line.records):.1f}",
+    )
 
 
 def _described(figure: str, task: str) -> str:
@@ -189,9 +216,9 @@ def _differences_table(lines: Sequence[Line]) -> Table:
     rows = []
     for ours, theirs in pairs:
         if by.get(ours) and by.get(theirs):
-            gaps = [_gap(difference(by[ours], by[theirs], name)) for name in COMPARED]
+            gaps = [_gap(by[ours], by[theirs], name) for name in COMPARED]
             rows.append((f"{METHOD_NAMES[ours]} − {METHOD_NAMES[theirs]}", *gaps))
-    note = "Differences in points; in bold where the interval leaves out zero."
+    note = f"Differences in points; {BOLD}."
     return Table("", note, ("difference", *COMPARED), tuple(rows))
 
 
@@ -203,7 +230,7 @@ def _study_block(task: str, lines: Sequence[Line], command: str, figure: str | N
     for line in lines:
         compared = reference.get(_compared_with(line), []) if line.part not in (REFERENCE, OBSERVATION) else []
         gaps = [
-            _gap(difference(line.records, compared, name)) if line.records and compared else NOTHING
+            _gap(line.records, compared, name) if line.records and compared else NOTHING
             for name in ("success", "pass@128")
         ]
         rows.append(
@@ -218,7 +245,7 @@ def _study_block(task: str, lines: Sequence[Line], command: str, figure: str | N
         )
     shares = ("success %", "pass@8 %", "pass@32 %", "pass@128 %", "perturbed %")
     columns = ("factor", "change", *shares, "entropy", "Δ success", "Δ pass@128", "seeds")
-    note = "Δ: minus the reference of the same method, in points; in bold where the interval leaves out zero."
+    note = f"Δ: minus the reference of the same method, in points; {BOLD}."
     tables = [Table("", note, columns, tuple(rows)), *_pattern_tables(lines)]
     images = [f"![{_described(figure, task)}]({figure})"] if figure else []
     return "\n\n".join([*map(_bare, tables), *images, _footer(lines, command)])
@@ -236,8 +263,8 @@ def _pattern_tables(lines: Sequence[Line]) -> list[Table]:
     for own, by in together.items():
         poly, ppo, base = by.get(POLY), by.get("ppo"), by.get(PRETRAINED) or shipped
         if poly and ppo:
-            gaps = [_gap(difference(poly, ppo, name)) for name in COMPARED]
-            rows.append((own, *gaps, _gap(difference(ppo, base, "pass@128")) if base else NOTHING))
+            gaps = [_gap(poly, ppo, name) for name in COMPARED]
+            rows.append((own, *gaps, _gap(ppo, base, "pass@128") if base else NOTHING))
     columns = ("under", *(f"Poly-PPO − PPO, {name}" for name in COMPARED), "PPO − pretrained, pass@128")
     note = (
         "The paper's pattern: Poly-PPO ahead in success and far ahead in coverage, PPO below the pretrained policy at "
@@ -268,11 +295,13 @@ def _spread(found: Figure, digits: int) -> str:
     return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 
-def _gap(found: Figure | None) -> str:
+def _gap(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]], name: str) -> str:
+    found = difference(ours, theirs, name)
     if found is None:
         return NOTHING
     text = f"{100 * found.mean:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
-    return f"**{text}**" if found.clear else text
+    enough = all(len(records) >= SEEDS or records[0]["method"] == PRETRAINED for records in (ours, theirs))
+    return f"**{text}**" if found.clear and enough else text
 
 
 def _paper(value: float | None, digits: int = 1) -> str:
@@ -282,7 +311,7 @@ def _paper(value: float | None, digits: int = 1) -> str:
 def _bare(table: Table) -> str:
     """A table without a heading of its own, after its note."""
     text = as_markdown([table])
-    return (f"{table.note}\n\n" if table.note else "") + text[text.index("| ") :].strip() + "\n"
+    return (f"{table.note}\n\n" if table.note else "") + text[text.index("| ") :].strip()
 
 
 def _footer(lines: Sequence[Line], command: str) -> str:
