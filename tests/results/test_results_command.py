@@ -7,39 +7,36 @@ import pytest
 
 from polychromic.cli import main
 from polychromic.results.command import Choices, run_item
-from polychromic.results.plan import FULL, QUICK, first_plan, run_cell_of, study_plan
+from polychromic.results.plan import FULL, QUICK, first_plan, identity, run_cell_of, study_plan
 from polychromic.results.records import Results, records_of
 from polychromic.runs import kept_policies
 from polychromic.sweep.cells import write_cells
 from polychromic.sweep.costs import estimate, measured
 from polychromic.sweep.run_cell import run_cell
 
-TINY = replace(
-    QUICK, search={"fourrooms": 8}, first={"fourrooms": 8}, points=2, rollouts=4, attempts=8, settings={"budget": 55}
-)
+TINY = replace(QUICK, first={"fourrooms": 4}, points=2, rollouts=4, attempts=8, kept=2, settings={"budget": 55})
 
 
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory):
     """A cell of Poly-PPO that has run."""
     own = {"actor_learning_rate": 1e-4, "configurations_per_iteration": 1}
-    [folder] = write_cells(tmp_path_factory.mktemp("cells"), [run_cell_of("fourrooms", "poly-ppo", 1, own, 8, TINY)])
+    [folder] = write_cells(tmp_path_factory.mktemp("cells"), [run_cell_of("fourrooms", "poly-ppo", 1, own, 4, TINY)])
     assert run_cell(folder).state == "done"
     return folder
 
 
 def test_what_is_kept_of_a_cell(cell):
-    assert list(kept_policies(cell)) == [4, 5, 6, 7]
+    assert list(kept_policies(cell)) == [2, 3]
     [record] = records_of(cell)
-    assert record["averaged_after"] == [4, 5, 6, 7, 8]
-    assert len(record["successes"]) == 5
+    assert record["averaged_after"] == [2, 3, 4]
     assert {len(row) for row in record["successes"]} == {50}
     # The last row is the evaluation of the final policy; the others have random numbers of their own.
     last = json.loads((cell / "evaluation.json").read_text())["result"]["configurations"]
     assert record["successes"][-1] == last["successes"]
-    assert len({tuple(row) for row in record["successes"]}) == 5
-    assert record["trajectories"] == 8 * 55
-    assert record["curve"]["trajectories"] == [4 * 55, 8 * 55]
+    assert len({tuple(row) for row in record["successes"]}) == 3
+    assert record["trajectories"] == 4 * 55
+    assert record["curve"]["trajectories"] == [2 * 55, 4 * 55]
     assert record["cpu_seconds"]["training"] > 0 < record["cpu_seconds"]["evaluation"]
     assert (record["task"], record["method"], record["seed"]) == ("fourrooms", "poly-ppo", 1)
     assert str(cell.parent) not in json.dumps(record)
@@ -51,22 +48,20 @@ def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, c
     given = Choices(
         quick=True, tasks=("fourrooms",), only=("chosen",), out=tmp_path / "cells", results=results, workers=1
     )
-    # All but the pretrained policy and PPO were run in an earlier sitting, whose folders are gone.
+    # All but the pretrained policy were run in an earlier sitting, whose folders are gone.
     known = Results(results / "first.json")
     [template] = records_of(cell)
-    for method in ("reinforce", "poly-ppo", "reinforce-ucb", "ppo-ucb", "poly-ppo-ucb"):
+    for method in ("reinforce", "ppo", "poly-ppo", "reinforce-ucb", "ppo-ucb", "poly-ppo-ucb"):
         own = {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3, "configurations_per_iteration": 1}
         own |= {} if method.startswith("reinforce") else {"kl_coefficient": 0.01}
         own |= {"ucb": 0.1} if method.endswith("-ucb") else {}
-        settings = run_cell_of("fourrooms", method, 0, own, 8, TINY).settings
-        kept = {name: value for name, value in settings.items() if name in template["settings"] or name in own}
-        kept = {name: kept[name] for name in sorted(kept)}
-        known.add([{**template, "method": method, "seed": 0, "settings": kept}])
+        known.add([{**template, **identity(run_cell_of("fourrooms", method, 0, own, 4, TINY))}])
     known.write()
     assert run_item("first", given, size=TINY) == 0
     shown = capsys.readouterr()
-    assert "2 of 7 cells to run" in shown.out
-    assert len(list((tmp_path / "cells").glob("*/figures.json"))) == 2
+    assert "1 of 7 cells to run" in shown.out
+    assert len(list((tmp_path / "cells").glob("*/figures.json"))) == 1
+    assert len(Results(results / "first.json").cells) == 8  # the best temperature is one of its own
     page = (results / "results.md").read_text()
     assert "Missing" not in page.split("<!-- first-fourrooms -->")[1].split("<!-- end -->")[0]
     assert "| Poly-PPO − PPO |" in page

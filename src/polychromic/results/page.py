@@ -111,7 +111,7 @@ def _search_block(found: Found, command: str) -> str:
     state = f"{through} of {len(chains)} searches are through"
     state += f"; {waiting} runs of the stages they are at are missing." if waiting else "."
     table = _bare(Table("", note, columns, tuple(rows)))
-    return f"{table}\n{state}\n\n{_made(command, list(found.search.cells.values()))}"
+    return f"{table}\n\n{state}\n\n{_made(command, list(found.search.cells.values()))}"
 
 
 def _told(settings: Mapping[str, Any]) -> str:

@@ -78,6 +78,7 @@ class Size:
     search_points: int
     search_rollouts: int
     perturbed: bool = True
+    kept: int = KEPT
     settings: Mapping[str, Any] | None = None  # for all runs
 
 
@@ -167,7 +168,7 @@ def run_cell_of(
         "evaluate_every": max(1, iterations // (size.search_points if search else size.points)),
         "evaluation_rollouts": size.search_rollouts if search else size.rollouts,
         "checkpoint_every": max(1, iterations // CHECKPOINTS),
-        "kept_policies": 0 if search else KEPT,
+        "kept_policies": 0 if search else size.kept,
     }
     scored = Evaluation(0) if search else Evaluation(size.attempts, perturbed=size.perturbed, recordings=False)
     return Cell(task, method, seed, own, policy=policy, evaluation=scored)
