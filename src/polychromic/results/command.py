@@ -103,6 +103,7 @@ def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Si
         return 0
     if item == "first":
         plan = first_plan(found.chosen, size, tasks)
+        _say_left_out(found)
     else:
         wanted = OBSERVATION in only
         bases = _bases(tasks, given.base_policies, make=not estimate_only) if wanted else {}
@@ -135,7 +136,7 @@ def _search(given: Choices, found: Found, estimate_only: bool) -> int:
         results.notes |= {
             "command": command_of("search", quick=given.quick),
             "rule": search.RULE,
-            "chosen": search.chosen_of(chains),
+            "chosen": {**found.chosen, **search.chosen_of(chains)},  # of other tasks: as it was
         }
         waiting = [one for chain in chains for one in chain.missing]
         if not waiting:
@@ -208,6 +209,13 @@ def _choose_something(found: Found) -> None:
             own |= {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3}
             taken[method] = {**own, **({"ucb": 0.1} if method in UCB else {})}
         found.search.notes["chosen"] = {**found.chosen, **dict.fromkeys(missing, taken)}
+
+
+def _say_left_out(found: Found) -> None:
+    for task in found.tasks:
+        missing = [method for method in (*PLAIN, *UCB) if method not in found.chosen.get(task, {})]
+        if missing:
+            print(f"left out until their search is through on {task}: {', '.join(missing)}", file=sys.stderr)
 
 
 def _bases(tasks: Sequence[str], folder: Path, *, make: bool) -> dict[str, str]:

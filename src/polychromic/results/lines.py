@@ -55,7 +55,7 @@ class Found:
 
     def lines(self, item: str, task: str) -> list[Line]:
         """The lines of an item's table, whether they have results or not; none before settings are chosen."""
-        if not set(METHOD_NAMES) - {PRETRAINED} <= set(self.chosen.get(task, {})):
+        if not {"ppo", "poly-ppo"} <= set(self.chosen.get(task, {})):
             return []
         results = {"first": self.first, "study": self.study}[item]
         bases = {one["base"]: f"{one['base']}/policy" for one in results.cells.values() if one["base"]}

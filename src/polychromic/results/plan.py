@@ -208,10 +208,17 @@ def settings_of(chosen: Chosen, task: str, method: str) -> dict[str, Any]:
 
 
 def first_plan(chosen: Chosen, size: Size, tasks: Sequence[str] = TASKS) -> list[Planned]:
-    """Every method with the chosen settings, then with the paper's own; the methods without UCB first."""
+    """Every method with the chosen settings, then with the paper's own; the methods without UCB first.
+
+    Methods whose search is not through yet are left out, but PPO and Poly-PPO must be there.
+    """
+    for task, method in product(tasks, ("ppo", POLY)):
+        settings_of(chosen, task, method)
     plan = [Planned(part, PRETRAINED, base_cell(task, size)) for part in PARTS["first"] for task in tasks]
     for part, methods in product(PARTS["first"], (PLAIN, UCB)):
         for seed, task, method in product(range(size.seeds), tasks, methods):
+            if part == CHOSEN and method not in chosen[task]:
+                continue
             own = settings_of(chosen, task, method) if part == CHOSEN else paper_settings(method, task)
             plan.append(Planned(part, method, run_cell_of(task, method, seed, own, size.first[task], size)))
     return plan
