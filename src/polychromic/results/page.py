@@ -247,8 +247,14 @@ def _study_block(task: str, lines: Sequence[Line], command: str, figure: str | N
     columns = ("factor", "change", *shares, "entropy", "Δ success", "Δ pass@128", "seeds")
     note = f"Δ: minus the reference of the same method, in points; {BOLD}."
     tables = [Table("", note, columns, tuple(rows)), *_pattern_tables(lines)]
+    made = [
+        f"{METHOD_NAMES[method]} with {_told(records[0]['settings'])}, {records[0]['iterations']} iterations"
+        for method in (POLY, "ppo")
+        if (records := reference.get(method))
+    ]
+    told = [f"The reference: {'; '.join(made)}."] if made else []
     images = [f"![{_described(figure, task)}]({figure})"] if figure else []
-    return "\n\n".join([*map(_bare, tables), *images, _footer(lines, command)])
+    return "\n\n".join([*told, *map(_bare, tables), *images, _footer(lines, command)])
 
 
 def _pattern_tables(lines: Sequence[Line]) -> list[Table]:
