@@ -151,26 +151,21 @@ def late_evaluation_name(iterations: int | str) -> str:
 
 @functools.cache
 def source_commit() -> str:
-    """The commit of the source that runs, with + if it was changed since; nothing for an installed package."""
-    here = Path(__file__).parent
+    """The commit of the source that runs, with + if the package was changed since; nothing for an installed one."""
+    package = Path(__file__).parents[1]
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["git", "-C", str(package), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
     try:
-        told = subprocess.run(
-            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=8"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-        inside = subprocess.run(
-            ["git", "-C", str(here), "ls-files", "--error-unmatch", Path(__file__).name],
-            capture_output=True,
-            timeout=10,
-            check=False,
-        )
+        # A package that is merely installed inside somebody's repository has none of its commits.
+        if git("ls-files", "--error-unmatch", "errors.py").returncode:
+            return ""
+        commit = git("rev-parse", "--short=8", "HEAD").stdout.strip()
+        return commit + ("+" if git("diff", "--quiet", "HEAD", "--", ".").returncode else "")
     except (OSError, subprocess.SubprocessError):
         return ""
-    # A package that is merely installed inside somebody's repository has none of its commits.
-    return told.stdout.strip() if told.returncode == 0 and inside.returncode == 0 else ""
 
 
 def _failure(folder: Path, error: BaseException) -> Outcome:
