@@ -37,7 +37,8 @@ ALLOWED = {
     # Nothing imports report and demo but the command line, by name.
     "report": {"evaluate", "config", "runs", "envs", "policies", "core", "errors"},
     "demo": {"memory", "report", "evaluate", "train", "config", "envs", "policies", "errors"},
-    "reproduce": {"sweep", "report", "evaluate", "policies", "errors"},
+    "results": {"sweep", "report", "evaluate", "pretrain", "config", "runs", "policies", "core", "errors"},
+    "reproduce": {"results", "sweep", "report", "evaluate", "policies", "errors"},
     "integrations": {"core", "errors"},
     "cli": {"memory", "errors"},
 }

@@ -123,6 +123,8 @@ class Config:
     """Rollouts per configuration in those evaluations."""
     checkpoint_every: int = 50
     """Iterations between checkpoints."""
+    kept_policies: int = 0
+    """Policies kept before the end, each of one of the last checkpoints, for averages over late training."""
 
     def __post_init__(self) -> None:
         for name, value in checked_values(self).items():

@@ -26,7 +26,9 @@ MOST_SETS = 1_000_000
 _AT_LEAST: dict[str, int] = {
     **dict.fromkeys(("iterations", "budget", "configurations_per_iteration", "set_size", "epochs"), 1),
     **dict.fromkeys(("minibatch_size", "evaluation_rollouts", "checkpoint_every"), 1),
-    **dict.fromkeys(("seed", "rollouts_per_state", "forks_per_rollout", "num_sets", "evaluate_every"), 0),
+    **dict.fromkeys(
+        ("seed", "rollouts_per_state", "forks_per_rollout", "num_sets", "evaluate_every", "kept_policies"), 0
+    ),
     **dict.fromkeys(("ucb", "clip", "kl_coefficient", "value_coefficient", "entropy_coefficient"), 0),
     "window": -1,
 }

@@ -18,11 +18,12 @@ from polychromic.report.compare import Comparison, compare, pooled
 from polychromic.report.gather import gather
 from polychromic.report.page import write_report
 from polychromic.report.tables import Table, as_markdown, tables
+from polychromic.results.command import ITEMS as RESULTS
+from polychromic.results.command import Choices, run_item
+from polychromic.results.estimates import needs_table, say_estimate
 from polychromic.sweep.cells import PRETRAINED, Cell, Evaluation, is_done, make_cells, write_cells
 from polychromic.sweep.command import EngineName, choose_engine, run_sweep
-from polychromic.sweep.costs import cell_bytes, cell_seconds, estimate, measured, pace_here
 from polychromic.sweep.local import available_cores
-from polychromic.sweep.progress import duration, read_status
 
 BABYAI = ("goto", "pickup", "synthseq", "bosslevel")
 METHODS = ("reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
@@ -66,7 +67,10 @@ QUICK = Scale(
 
 def reproduce(
     what: Annotated[
-        tyro.conf.Positional[Literal["table1", "table2", "passk", "triangle", "all"]], tyro.conf.arg(metavar="WHAT")
+        tyro.conf.Positional[
+            Literal["table1", "table2", "passk", "triangle", "all", "search", "first", "study", "page"]
+        ],
+        tyro.conf.arg(metavar="WHAT"),
     ],
     /,
     *,
@@ -79,6 +83,11 @@ def reproduce(
     ray_address: str = "",
     slurm: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     estimate_only: bool = False,
+    tasks: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
+    results: Path | None = None,
+    page: Path | None = None,
+    base_policies: Path = Path("base-policies"),
 ) -> int:
     """Make the paper's tables and figures: sweeps, evaluations and a report with the paper's figures beside ours.
 
@@ -86,7 +95,9 @@ def reproduce(
     writes another report.
 
     Args:
-        what: table1 (reward and success), table2 (perturbed starts), passk (pass@k on BabyAI), triangle, all.
+        what: table1 (reward and success), table2 (perturbed starts), passk (pass@k on BabyAI), triangle, all; or, of
+            the first reproduction, search (for settings), first (all methods), study (what decides the outcome), page
+            (its tables and figures, from files of results alone).
         quick: PPO and Poly-PPO alone, one seed, few iterations and attempts: shows the way, not the result.
         seeds: seeds per method (0: 3 as in the paper, 1 with --quick).
         out: the folder. Not given: reproduction, or reproduction-quick/WHAT.
@@ -96,15 +107,43 @@ def reproduce(
         ray_address: of the Ray cluster.
         slurm: NAME=VALUE for submitit's executor.
         estimate_only: say what it would take and stop.
+        tasks: of search, first and study: goto, fourrooms (not given: both).
+        only: of first: chosen, paper; of study: reference, or factors by name; `observation` is run if named only.
+        results: the folder for files of results. Not given: results, or reproduction-quick/results.
+        page: the page of results. Not given: docs/results.md if there is a folder docs, else results.md in RESULTS.
+        base_policies: of study's `observation`: the folder of `polychromic pretrain`; what is missing there is made.
     """
-    scale = QUICK if quick else FULL
     if seeds < 0:
         raise UserError(f"seeds is {seeds}; it must be at least 0")
+    if what in RESULTS:
+        return run_item(
+            what,
+            Choices(
+                quick,
+                seeds,
+                tasks,
+                only,
+                out,
+                results,
+                page,
+                base_policies,
+                engine,
+                workers,
+                retries,
+                ray_address,
+                slurm,
+            ),
+            estimate_only=estimate_only,
+        )
+    for name, value in {"tasks": tasks, "only": only, "results": results, "page": page}.items():
+        if value:
+            raise UserError(f"{name} is for {', '.join(RESULTS)}; {what} does not have it")
+    scale = QUICK if quick else FULL
     scale = replace(scale, seeds=seeds or scale.seeds)
     folder = out or (Path("reproduction-quick") / what if quick else Path("reproduction"))
     cells = cells_of(what, scale)
     slots = workers or len(available_cores())
-    _say_estimate(folder, cells, slots)
+    say_estimate(folder, cells, slots)
     if estimate_only:
         print("\n" + as_markdown([needs_table(cells)]))
         return 0
@@ -146,57 +185,6 @@ def cells_of(what: str, scale: Scale) -> list[Cell]:
     # Episodes for the viewer of one seed are enough.
     cells = [replace(cell, evaluation=replace(cell.evaluation, recordings=cell.seed == 0)) for cell in cells]
     return sorted(cells, key=lambda cell: cell.seed)
-
-
-def _say_estimate(folder: Path, cells: Sequence[Cell], slots: int) -> None:
-    costs = measured()
-    todo = [cell for cell in cells if not is_done(folder / cell.name)]
-    begun = [cell for cell in cells if (folder / cell.name).is_dir()]
-    slower = pace_here(begun, [read_status(folder / cell.name) for cell in begun], costs)
-    found = estimate(todo, costs)
-    seconds = found.core_seconds * slower
-    unknown = f" ({', '.join(found.unknown)}: never measured, counted as the dearest task)" if found.unknown else ""
-    print(
-        f"{len(todo)} of {len(cells)} cells to run: about {duration(seconds)} of one core, {duration(seconds / slots)} "
-        f"with {slots} at a time, {found.bytes / 1e6:,.0f} MB{unknown}"
-    )
-
-
-def needs_table(cells: Sequence[Cell]) -> Table:
-    """What cells need, task by task, from the measured costs: cores, hours, bytes."""
-    costs = measured()
-    tasks = list(dict.fromkeys(cell.task for cell in cells))
-    rows = []
-    for name, members in [(task, [task]) for task in tasks] + ([("all", tasks)] if len(tasks) > 1 else []):
-        own = [cell for cell in cells if cell.task in members]
-        found = estimate(own, costs)
-        longest = max(cell_seconds(cell, costs) for cell in own)
-        rows.append(
-            (
-                name if name == "all" or not found.unknown else f"{name} (not measured: as the dearest)",
-                str(len(own)),
-                f"{found.core_seconds / 3600:.2f}",
-                f"{found.core_seconds / 3600 / 16:.2f}",
-                f"{longest / 60:.0f}",
-                f"{max(cell_bytes(cell, costs) for cell in own) / 1e6:.1f}",
-                f"{found.bytes / 1e9:.2f}",
-            )
-        )
-    return Table(
-        "What it needs",
-        f"A cell uses one core. Measured with `{costs['command']}` (Python {costs['versions']['python']}, "
-        f"JAX {costs['versions']['jax']}).",
-        (
-            "task",
-            "cells",
-            "core hours",
-            "hours on 16 cores",
-            "longest cell, minutes",
-            "largest cell, MB",
-            "all cells, GB",
-        ),
-        tuple(rows),
-    )
 
 
 def _report(what: str, quick: bool, scale: Scale, folder: Path, folders: Sequence[Path]) -> None:

@@ -7,6 +7,7 @@ timing.jsonl           wall-clock seconds, apart from the metrics so that these 
 tensorboard/           the same figures as events
 checkpoint.safetensors all that the next iteration needs; replaced atomically
 policy.safetensors     the policy at the end
+policy-N.safetensors   the policy after N iterations, if `kept_policies` asks for some
 done.json              there when the run is complete
 """
 
@@ -151,6 +152,17 @@ class Run:
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Mark the run as complete."""
         write_text(self.folder / "done.json", json.dumps(summary, indent=1) + "\n")
+
+
+def kept_policy_name(iterations: int) -> str:
+    """The file of the policy after so many iterations."""
+    return f"policy-{iterations}.safetensors"
+
+
+def kept_policies(folder: Path) -> dict[int, Path]:
+    """The policies that a run kept before its end, by the number of iterations they are after."""
+    found = {int(path.stem.removeprefix("policy-")): path for path in folder.glob("policy-*.safetensors")}
+    return dict(sorted(found.items()))
 
 
 def is_done(folder: Path) -> bool:

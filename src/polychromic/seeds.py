@@ -34,6 +34,7 @@ from polychromic.train import (
     evaluation_if_due,
     experience,
     finish,
+    keep_policy_if_due,
     record,
     rollout_figures,
 )
@@ -124,7 +125,7 @@ def _read(folder: Path, saved: SavedPolicy) -> Result:
 
 def _advance(world: Any, saved: SavedPolicy, runs: Sequence[_SeedRun], devices: Sequence[Any]) -> None:
     """One iteration of all these runs."""
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), time.process_time()
     gathered = [experience(world, saved, one.learner, one.config, one.iteration, one.visits) for one in runs]
     data = [
         prepare(saved.policy, got.rollouts, got.targets, one.config, got.rng)
@@ -139,8 +140,10 @@ def _advance(world: Any, saved: SavedPolicy, runs: Sequence[_SeedRun], devices: 
         figures = {**rollout_figures(got.rollouts), **got.targets.stats, **stats}
         evaluation = evaluation_if_due(world, saved, learner, one.config, one.iteration)
         seconds = (time.perf_counter() - started) / len(runs)
-        record(one.run, one.iteration, figures, evaluation, seconds)
+        cpu_seconds = (time.process_time() - cpu_started) / len(runs)
+        record(one.run, one.iteration, figures, evaluation, seconds, cpu_seconds)
         if checkpoint_due(one.config, one.iteration):
+            keep_policy_if_due(one.run, saved, learner, one.config, one.iteration)
             one.run.save(Checkpoint(one.iteration + 1, learner, one.visits.counts))
         one.iteration += 1
 

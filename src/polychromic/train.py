@@ -23,7 +23,7 @@ from polychromic.policies.files import PolicyInfo, SavedPolicy, load_policy, sav
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import parameters_hash
-from polychromic.runs import Checkpoint, Run, check_folder, is_done, read_lines
+from polychromic.runs import Checkpoint, Run, check_folder, is_done, kept_policy_name, read_lines
 from polychromic.types import Rollouts, Targets
 from polychromic.update import Coefficients, Learner, all_finite, init_learner, update
 
@@ -108,32 +108,50 @@ def _run_in(folder: Path, world: Any, saved: SavedPolicy, config: Config, watch:
         checkpoint = run.resume(init_learner(saved.params, config))
         learner, visits, kept = checkpoint.learner, VisitCounts(checkpoint.visits), checkpoint.iteration
         for iteration in range(checkpoint.iteration, config.iterations):
-            started = time.perf_counter()
+            started, cpu_started = time.perf_counter(), time.process_time()
             try:
                 learner, figures, evaluation = iterate(world, saved, learner, config, iteration, visits)
             except UserError as error:
                 raise UserError(f"iteration {iteration}: {error}; {_last_good(folder, kept)}") from error
-            seconds = time.perf_counter() - started
-            record(run, iteration, figures, evaluation, seconds)
+            seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
+            record(run, iteration, figures, evaluation, seconds, cpu_seconds)
             if watch:
                 watch(iteration, {**figures, **evaluation, "seconds": seconds})
             if checkpoint_due(config, iteration):
                 kept = iteration + 1
+                keep_policy_if_due(run, saved, learner, config, iteration)
                 run.save(Checkpoint(kept, learner, visits.counts))
         finish(run, saved, learner, config)
 
 
-def record(run: Run, iteration: int, figures: Mapping[str, Any], evaluation: Mapping[str, Any], seconds: float) -> None:
-    """Write down an iteration."""
+def record(
+    run: Run,
+    iteration: int,
+    figures: Mapping[str, Any],
+    evaluation: Mapping[str, Any],
+    seconds: float,
+    cpu_seconds: float,
+) -> None:
+    """Write down an iteration. The processor's seconds do not count the time in which others had it."""
     run.log("metrics.jsonl", iteration, figures)
     if evaluation:
         run.log("evaluations.jsonl", iteration + 1, evaluation)
-    run.log("timing.jsonl", iteration, {"seconds": seconds, "steps_per_second": figures["steps"] / seconds})
+    timed = {"seconds": seconds, "cpu_seconds": cpu_seconds, "steps_per_second": figures["steps"] / seconds}
+    run.log("timing.jsonl", iteration, timed)
 
 
 def checkpoint_due(config: Config, iteration: int) -> bool:
     """After every `checkpoint_every` iterations and the last one."""
     return (iteration + 1) % config.checkpoint_every == 0 or iteration + 1 == config.iterations
+
+
+def keep_policy_if_due(run: Run, saved: SavedPolicy, learner: Learner, config: Config, iteration: int) -> None:
+    """Keep the policy of a checkpoint if it is one of the last `kept_policies` before the end."""
+    done = iteration + 1
+    last = (config.iterations - 1) // config.checkpoint_every  # the number of the last checkpoint before the end
+    if done < config.iterations and done // config.checkpoint_every > last - config.kept_policies:
+        kept = _result_policy(saved, learner, config)
+        save_policy(run.folder / kept_policy_name(done), kept.policy, kept.params, kept.info)
 
 
 def finish(run: Run, saved: SavedPolicy, learner: Learner, config: Config) -> None:

@@ -90,7 +90,10 @@ def test_what_went_wrong_is_told_with_the_last_lines(tmp_path, policy_file):
     for folder in (diverging, broken):
         assert read_status(folder).state == "failed"
         assert read_status(folder).message
-        assert [sorted(line) for line in attempts(folder)] == [["began", "pid"], ["ended", "message", "state"]]
+        assert [sorted(line) for line in attempts(folder)] == [
+            ["began", "commit", "pid"],
+            ["ended", "message", "state"],
+        ]
 
 
 def _broken(policy_file):

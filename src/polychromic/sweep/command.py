@@ -116,13 +116,29 @@ def status(
         console.print()
 
 
-def run_sweep(out: Path, folders: Sequence[Path], *, again: str, engine: Callable[[Path], Engine], retries: int) -> int:
-    """Run the cells in `folders` with a live table. Returns the exit code: 0 all done, 1 some failed, 130 stopped."""
+def run_sweep(
+    out: Path,
+    folders: Sequence[Path],
+    *,
+    again: str,
+    engine: Callable[[Path], Engine],
+    retries: int,
+    also: Callable[[Summary], None] = lambda _: None,
+) -> int:
+    """Run the cells in `folders` with a live table. Returns the exit code: 0 all done, 1 some failed, 130 stopped.
+
+    also: called about twice a second with how the sweep stands.
+    """
     console = Console(stderr=True)
     started = engine(out.resolve())
     try:
         with _stopping_on_sigterm(), _table(console, folders, started) as watch:
-            summary = drive(started, folders, retries=retries, watch=watch)
+
+            def look(now: Summary) -> None:
+                watch(now)
+                also(now)
+
+            summary = drive(started, folders, retries=retries, watch=look)
     except KeyboardInterrupt:
         print(f"stopped: {_counts(folders)}", file=sys.stderr)
         print(f"nothing is lost; to go on: {again}", file=sys.stderr)

@@ -47,6 +47,7 @@ def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
         # The sweep of temperatures, and the best of them evaluated in full.
         return float(seconds + task["sweep_seconds"] + task["evaluation_seconds"] * scale)
     config = cell.config()
+    seconds += config.kept_policies * task["evaluation_seconds"] * scale
     brief = 1 + (config.iterations - 1) // config.evaluate_every if config.evaluate_every else 1
     seconds += brief * task["brief_evaluation_seconds"] * config.evaluation_rollouts / 32
     pace = _of_method(task["iteration_seconds"], cell.method) * config.configurations_per_iteration
@@ -61,7 +62,9 @@ def cell_bytes(cell: Cell, costs: Mapping[str, Any]) -> int:
     grows = task["log_bytes_per_iteration"]
     if cell.method.endswith("-ucb"):
         grows += _of_method(task["bytes_per_iteration"], cell.method)
-    return int(task["fixed_bytes"] + grows * cell.iterations)
+    # A kept policy takes about a quarter of what a run keeps anyway: its policy, its checkpoint, an evaluation.
+    kept = task["fixed_bytes"] * cell.config().kept_policies // 4
+    return int(task["fixed_bytes"] + kept + grows * cell.iterations)
 
 
 def pace_here(cells: Sequence[Cell], statuses: Sequence[Status], costs: Mapping[str, Any]) -> float:

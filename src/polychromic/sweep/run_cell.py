@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 import traceback
@@ -17,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from polychromic.errors import UserError
 
-ATTEMPTS, LOG = "attempts.jsonl", "log.txt"
+ATTEMPTS, LOG, EVALUATION_CPU = "attempts.jsonl", "log.txt", "evaluation_cpu_seconds.json"
 LAST_LINES = 8
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -67,7 +69,7 @@ def run_cell(folder: Path) -> Outcome:
                 return Outcome("busy")
             if is_done(folder):
                 return Outcome("done")
-            note(folder, {"began": time.time(), "pid": os.getpid()})
+            note(folder, {"began": time.time(), "pid": os.getpid(), "commit": source_commit()})
             outcome = _attempt(folder)
             note(folder, {"ended": time.time(), "state": outcome.state, "message": outcome.message})
             return outcome
@@ -88,7 +90,7 @@ def _attempt(folder: Path) -> Outcome:
 def _finetune_and_evaluate(folder: Path) -> None:
     from polychromic.evaluate.command import evaluate
     from polychromic.evaluate.targets import EVALUATION
-    from polychromic.runs import read_json, write_text
+    from polychromic.runs import kept_policies, read_json, write_text
     from polychromic.sweep.cells import FIGURES, PRETRAINED, SETTINGS, read_cell
     from polychromic.train_command import finetune_command
 
@@ -106,7 +108,7 @@ def _finetune_and_evaluate(folder: Path) -> None:
         figures["finetune"] = read_json(folder / "done.json")
     if cell.evaluation.attempts:
         target = (cell.policy or cell.task) if base else str(folder)
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.process_time()
         with _as_if_typed("evaluate", target, "--attempts", str(cell.evaluation.attempts)):
             evaluate(
                 target,
@@ -117,12 +119,53 @@ def _finetune_and_evaluate(folder: Path) -> None:
                 recordings=cell.evaluation.recordings,
                 out=folder / EVALUATION,
             )
+        for iterations, policy in kept_policies(folder).items():
+            path = folder / late_evaluation_name(iterations)
+            if path.exists():
+                continue
+            # With random numbers of its own each, so that an average over them knows more than one of them.
+            attempts = cell.evaluation.attempts
+            with _as_if_typed("evaluate", str(policy), f"--attempts={attempts}", f"--seed={iterations}"):
+                evaluate(
+                    str(policy),
+                    attempts=attempts,
+                    sweep="never",
+                    horizon=cell.horizon,
+                    seed=iterations,
+                    recordings=False,
+                    out=path,
+                )
         evaluation = read_json(folder / EVALUATION)
         large = ("recordings", "configurations")
         for part in [name for name in ("result", "best") if name in evaluation]:
             figures[part] = {name: value for name, value in evaluation[part].items() if name not in large}
         write_text(folder / "evaluation_seconds.json", json.dumps(time.perf_counter() - began) + "\n")
+        write_text(folder / EVALUATION_CPU, json.dumps(time.process_time() - cpu_began) + "\n")
     write_text(folder / FIGURES, json.dumps(figures, indent=1) + "\n")
+
+
+def late_evaluation_name(iterations: int | str) -> str:
+    """The file with the evaluation of the policy that a run kept after so many iterations (or a pattern for all)."""
+    return f"evaluation-{iterations}.json"
+
+
+@functools.cache
+def source_commit() -> str:
+    """The commit of the source that runs, with + if the package was changed since; nothing for an installed one."""
+    package = Path(__file__).parents[1]
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["git", "-C", str(package), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
+    try:
+        # A package that is merely installed inside somebody's repository has none of its commits.
+        if git("ls-files", "--error-unmatch", "errors.py").returncode:
+            return ""
+        commit = git("rev-parse", "--short=8", "HEAD").stdout.strip()
+        return commit + ("+" if git("diff", "--quiet", "HEAD", "--", ".").returncode else "")
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def _failure(folder: Path, error: BaseException) -> Outcome:

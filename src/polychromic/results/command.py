@@ -1,0 +1,262 @@
+"""`polychromic reproduce search`, `first`, `study`, `page`: run what is missing, keep the results, write the page."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from polychromic.errors import UserError
+from polychromic.report.tables import as_markdown
+from polychromic.results import search
+from polychromic.results.estimates import needs_table, say_estimate
+from polychromic.results.lines import Found
+from polychromic.results.page import command_of, write_page
+from polychromic.results.plan import (
+    FULL,
+    OBSERVATION,
+    OTHER_BASES,
+    PARTS,
+    PLAIN,
+    QUICK,
+    TASKS,
+    UCB,
+    Planned,
+    Size,
+    first_plan,
+    key_of,
+    study_plan,
+)
+from polychromic.results.records import Results, records_of
+from polychromic.sweep.cells import Cell, write_cells
+from polychromic.sweep.command import EngineName, choose_engine, run_sweep
+from polychromic.sweep.drive import Summary
+from polychromic.sweep.local import available_cores
+
+ITEMS = ("search", "first", "study", "page")
+STOPPED = 130
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of these commands; `polychromic reproduce --help` explains them."""
+
+    quick: bool = False
+    seeds: int = 0
+    tasks: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    out: Path | None = None
+    results: Path | None = None
+    page: Path | None = None
+    base_policies: Path = Path("base-policies")
+    engine: EngineName = "local"
+    workers: int = 0
+    retries: int = 3
+    ray_address: str = ""
+    slurm: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Of the cells."""
+        return self.out or Path("reproduction-quick/runs" if self.quick else "reproduction")
+
+    @property
+    def results_folder(self) -> Path:
+        """Of the files of results."""
+        return self.results or Path("reproduction-quick/results" if self.quick else "results")
+
+    @property
+    def page_file(self) -> Path:
+        """Of the tables."""
+        inside = Path("docs").is_dir() and not self.quick and self.results is None
+        return self.page or (Path("docs/results.md") if inside else self.results_folder / "results.md")
+
+    def command(self, item: str) -> str:
+        """What goes on after an interruption, with all folders."""
+        given = ["polychromic", "reproduce", item, *(["--quick"] if self.quick else [])]
+        named = {
+            "--seeds": self.seeds, "--out": self.out, "--results": self.results, "--page": self.page,
+            "--workers": self.workers, "--engine": self.engine, "--ray-address": self.ray_address,
+        }  # fmt: skip
+        given += [part for name, value in named.items() if value and value != "local" for part in (name, str(value))]
+        for name, values in (("--tasks", self.tasks), ("--only", self.only)):
+            given += [name, *values] if values else []
+        return shlex.join([*given, *(part for option in self.slurm for part in ("--slurm", option))])
+
+
+def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Size | None = None) -> int:
+    """Run an item as far as it is missing, then write the page. Returns 0, 1 if something failed, 130 if stopped."""
+    usual = size or (QUICK if given.quick else FULL)
+    size = replace(usual, seeds=given.seeds or usual.seeds)
+    tasks = _checked("tasks", given.tasks, TASKS) or TASKS
+    only = _checked("only", given.only, PARTS.get(item, ()))
+    found = _read(given, size, tasks)
+    if item == "search":
+        return _search(given, found, estimate_only)
+    if given.quick or estimate_only:
+        _choose_something(found)
+    if item == "page":
+        _write(given, found, usual)
+        return 0
+    if item == "first":
+        plan = first_plan(found.chosen, size, tasks)
+        _say_left_out(found)
+    else:
+        wanted = OBSERVATION in only
+        bases = _bases(tasks, given.base_policies, make=not estimate_only) if wanted else {}
+        plan = study_plan(found.chosen, size, tasks, bases)
+    plan = [one for one in plan if not only or one.part in only]
+    results = {"first": found.first, "study": found.study}[item]
+    todo = _missing(plan, results, given.folder)
+    say_estimate(given.folder, todo, _slots(given), known=len(_unique(plan)) - len(todo))
+    if estimate_only:
+        _say_needs(todo)
+        return 0
+    code = _run(item, given, todo, results)
+    _write(given, found, usual)
+    return code if code == STOPPED else int(bool(_missing(plan, results, given.folder)))
+
+
+def _search(given: Choices, found: Found, estimate_only: bool) -> int:
+    """Stage after stage; what the next one tries follows from the results of those before."""
+    results = found.search
+    whole = [one.cell for one in search.most_search(found.size, found.tasks)]
+    chains = search.search_chains(results.cells, found.size, found.tasks)
+    done = {key_of(trial.planned.cell) for chain in chains for trial in chain.trials if trial.score is not None}
+    print(f"{len(done)} of {len(whole)} runs of the search have results; all of it from nothing:")
+    say_estimate(given.folder, whole, _slots(given))
+    if estimate_only:
+        _say_needs(whole)
+        return 0
+    while True:
+        chains = search.search_chains(results.cells, found.size, found.tasks)
+        results.notes |= {
+            "command": command_of("search", quick=given.quick),
+            "rule": search.RULE,
+            "chosen": {**found.chosen, **search.chosen_of(chains)},  # of other tasks: as it was
+        }
+        waiting = [one for chain in chains for one in chain.missing]
+        if not waiting:
+            results.write()
+            _write(given, found, found.size)
+            return 0
+        todo = _missing(waiting, results, given.folder)
+        if not todo:
+            continue  # they were done in an earlier sitting, and their results are known now
+        stages = sorted({f"{one.part} of {one.label} on {one.cell.task}" for one in waiting})
+        print(f"next: {'; '.join(stages)}")
+        code = _run("search", given, todo, results)
+        if code == STOPPED or _missing(waiting, results, given.folder):
+            _write(given, found, found.size)
+            return code or 1
+
+
+def _run(item: str, given: Choices, cells: Sequence[Cell], results: Results) -> int:
+    """Run cells; the result of each is in the file as soon as it is there."""
+    if not cells:
+        return 0
+    again = given.command(item)
+    print(f"to go on after an interruption: {again}", flush=True)
+    results.notes["command"] = command_of(item, quick=given.quick)
+    folders = write_cells(given.folder, cells)
+    engine = choose_engine(given.engine, given.workers, given.ray_address, given.slurm)
+    return run_sweep(
+        given.folder, folders, again=again, engine=engine, retries=given.retries, also=_keep_results(results)
+    )
+
+
+def _keep_results(results: Results) -> Callable[[Summary], None]:
+    seen: set[Path] = set()
+
+    def keep(summary: Summary) -> None:
+        ended = [path for path in [*summary.done, *summary.failed] if path not in seen]
+        seen.update(ended)
+        if results.add([record for path in ended for record in records_of(path)]):
+            results.write()
+
+    return keep
+
+
+def _missing(plan: Sequence[Planned], results: Results, folder: Path) -> list[Cell]:
+    """Cells without a result, each once; those that were done in this folder get theirs first."""
+    unknown = [one.cell for one in _unique(plan) if key_of(one.cell) not in results.cells]
+    if results.add([record for cell in unknown for record in records_of(folder / cell.name)]):
+        results.write()
+    return [cell for cell in unknown if key_of(cell) not in results.cells]
+
+
+def _unique(plan: Sequence[Planned]) -> list[Planned]:
+    return list({key_of(one.cell): one for one in reversed(plan)}.values())[::-1]
+
+
+def _read(given: Choices, size: Size, tasks: tuple[str, ...]) -> Found:
+    files = {name: Results(given.results_folder / f"{name}.json") for name in ("search", "first", "study")}
+    return Found(files["search"], files["first"], files["study"], size, tasks)
+
+
+def _choose_something(found: Found) -> None:
+    """A quick look and an estimate need no search; nothing is written of what is taken instead."""
+    missing = [task for task in found.tasks if not {*PLAIN, *UCB} <= set(found.chosen.get(task, {}))]
+    if missing:
+        told = "learning rate 1e-4 for all, the rest as in the paper"
+        print(f"no search has ended on {', '.join(missing)}: {told}", file=sys.stderr)
+        taken: dict[str, dict[str, Any]] = {}
+        for method in (*PLAIN, *UCB):
+            own = search.start_of(method.removesuffix("-ucb"))
+            own |= {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3}
+            taken[method] = {**own, **({"ucb": 0.1} if method in UCB else {})}
+        found.search.notes["chosen"] = {**found.chosen, **dict.fromkeys(missing, taken)}
+
+
+def _say_left_out(found: Found) -> None:
+    for task in found.tasks:
+        missing = [method for method in (*PLAIN, *UCB) if method not in found.chosen.get(task, {})]
+        if missing:
+            print(f"left out until their search is through on {task}: {', '.join(missing)}", file=sys.stderr)
+
+
+def _bases(tasks: Sequence[str], folder: Path, *, make: bool) -> dict[str, str]:
+    """Files of the other base policies by name; what is missing is made, or without `make` only named."""
+    found = {}
+    for base in (base for task in tasks for base in OTHER_BASES[task]):
+        path = folder / base / "policy.safetensors"
+        if make and not path.exists():
+            from polychromic.pretrain.command import pretrain
+
+            print(f"{path} is missing: polychromic pretrain {base} --out {folder}", flush=True)
+            pretrain(base, out=folder)
+        found[base] = str(path.resolve())
+    return found
+
+
+def _write(given: Choices, found: Found, usual: Size) -> None:
+    """The page and its figures, from the files alone: all tasks and the usual seeds, whatever was asked for."""
+    from polychromic.results.draw import draw_figures
+
+    whole = replace(found, tasks=TASKS, size=usual)
+    page = given.page_file
+    try:
+        figures = draw_figures(whole, page.parent / "figures")
+        write_page(page, whole, figures, quick=given.quick)
+    except OSError as error:
+        raise UserError(f"page: cannot write {error.filename or page} ({error.strerror})") from error
+    print(f"results: {given.results_folder}, page: {page}")
+
+
+def _say_needs(cells: Sequence[Cell]) -> None:
+    if cells:
+        print("\n" + as_markdown([needs_table(cells)]))
+
+
+def _slots(given: Choices) -> int:
+    return given.workers or len(available_cores())
+
+
+def _checked(name: str, values: tuple[str, ...], known: Sequence[str]) -> tuple[str, ...]:
+    for value in values:
+        if value not in known:
+            raise UserError(f"{name} has {value!r}; choose from {', '.join(known) or 'nothing'}")
+    return tuple(dict.fromkeys(values))

@@ -1,0 +1,91 @@
+"""What stands in which row: planned cells and the results there are of them, seeds together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from polychromic.results.plan import TASKS, Planned, Size, first_plan, study_plan
+from polychromic.results.records import BEST_MARK, Results
+from polychromic.sweep.cells import PRETRAINED
+
+NAMES = {"goto": "GoTo", "fourrooms": "FourRooms"}
+METHOD_NAMES = {
+    PRETRAINED: "pretrained",
+    "reinforce": "REINFORCE",
+    "reinforce-ucb": "REINFORCE + UCB",
+    "ppo": "PPO",
+    "ppo-ucb": "PPO + UCB",
+    "poly-ppo": "Poly-PPO",
+    "poly-ppo-ucb": "Poly-PPO + UCB",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table: a name, the method as the paper's tables have it, and the results behind it."""
+
+    part: str
+    label: str
+    method: str
+    records: list[dict[str, Any]]
+    planned_seeds: tuple[int, ...]
+
+    @property
+    def missing(self) -> list[int]:
+        """Seeds that have no result."""
+        return sorted(set(self.planned_seeds) - {one["seed"] for one in self.records})
+
+
+@dataclass(frozen=True)
+class Found:
+    """All files of results, and the lines of their tables by item and task."""
+
+    search: Results
+    first: Results
+    study: Results
+    size: Size
+    tasks: tuple[str, ...] = TASKS
+
+    @property
+    def chosen(self) -> Mapping[str, Any]:
+        """Settings by task and method, as far as the search is through."""
+        return dict(self.search.notes.get("chosen", {}))
+
+    def lines(self, item: str, task: str) -> list[Line]:
+        """The lines of an item's table, whether they have results or not; none before settings are chosen."""
+        if not {"ppo", "poly-ppo"} <= set(self.chosen.get(task, {})):
+            return []
+        results = {"first": self.first, "study": self.study}[item]
+        bases = {one["base"]: f"{one['base']}/policy" for one in results.cells.values() if one["base"]}
+        if item == "first":
+            return lines_of(first_plan(self.chosen, self.size, (task,)), results)
+        return lines_of(study_plan(self.chosen, self.size, (task,), bases), results)
+
+
+def lines_of(plan: Sequence[Planned], results: Results) -> list[Line]:
+    """What is planned, seeds together, with all results there are; the best temperature after the pretrained policy."""
+    seeds: dict[tuple[str, str, str], list[int]] = {}
+    for one in plan:
+        seeds.setdefault((one.part, one.label, one.line), []).append(one.cell.seed)
+    methods = {(one.part, one.label, one.line): one.cell.method for one in plan}
+    known = results.lines()
+    lines = []
+    for (part, label, key), planned in seeds.items():
+        method = methods[part, label, key]
+        lines.append(Line(part, label, method, known.get(key, []), tuple(planned)))
+        best = known.get(key + BEST_MARK, [])
+        if method == PRETRAINED and best:
+            name = f"{label}, best temperature ({best[0]['temperature']:g})"
+            lines.append(Line(part, name, "", best, tuple(planned)))
+    return lines
+
+
+def line_name(line: Line) -> str:
+    """The name of a line as people read it."""
+    name = line.label
+    for method in sorted(METHOD_NAMES, key=len, reverse=True):
+        if name == method or name.startswith(f"{method},"):
+            return METHOD_NAMES[method] + name.removeprefix(method)
+    return name

@@ -1,0 +1,268 @@
+"""Which cells answer which question: the first comparison, and the study of what decides it. `search` is next door.
+
+Lengths are iterations with one configuration each. With 8 configurations an iteration there are an eighth of them, so
+that every run of a task has the same number of trajectories.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from polychromic.config import PRESETS, make_config
+from polychromic.errors import UserError
+from polychromic.sweep.cells import PRETRAINED, Cell, Evaluation
+
+TASKS = ("goto", "fourrooms")
+PLAIN = ("ppo", "poly-ppo", "reinforce")
+UCB = tuple(f"{method}-ucb" for method in PLAIN)
+POLY = "poly-ppo"
+CHOSEN, PAPER = "chosen", "paper"
+# Settings that are not about what is learned, but about what is seen of it.
+WATCHING = ("evaluate_every", "evaluation_rollouts", "checkpoint_every", "kept_policies")
+KEPT = 4  # policies before the last one that are averaged with it
+CHECKPOINTS = 40  # of a run: the policies that are averaged come from its last tenth
+
+# Readings are pinned, so that results keep their meaning when defaults change.
+READINGS: dict[str, Any] = {"normalise": "joint"}
+SET_READINGS: dict[str, Any] = {
+    "set_size": 4,
+    "num_sets": 4,
+    "credit": "sum",
+    "window": 5,
+    "initial_states_form_groups": True,
+    "objective": "polychromic",
+    "fork_rule": "spaced",
+    "forks_per_rollout": 2,
+}
+
+# The study: one change at a time to Poly-PPO with the settings that the search chose.
+FACTORS: dict[str, dict[str, dict[str, Any]]] = {
+    "sets": {"all subsets": {"num_sets": 0}},
+    "normalisation": {"each kind apart": {"normalise": "per-kind"}},
+    "diversity": {"mean return alone": {"objective": "mean-return"}},
+    "window": {"W = 0": {"window": 0}, "to the end": {"window": -1}},
+    "initial state": {"no rollout state": {"initial_states_form_groups": False}},
+    "forks": {
+        "most uncertain": {"fork_rule": "most-uncertain"},
+        "worst predicted": {"fork_rule": "worst-predicted"},
+        "none, all subsets": {"fork_rule": "none", "forks_per_rollout": 0, "num_sets": 0},
+    },
+}
+CONFIGURATIONS, LENGTH, OBSERVATION, REFERENCE = "configurations", "length", "observation", "reference"
+PARTS = {
+    "first": (CHOSEN, PAPER),
+    "study": (REFERENCE, CONFIGURATIONS, *FACTORS, LENGTH, OBSERVATION),
+}
+# Base policies that see or remember more; `polychromic pretrain` makes them, and none of them is shipped.
+OTHER_BASES = {"goto": ("goto-memory", "goto-full"), "fourrooms": ("fourrooms-full",)}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How long runs are and how closely they are looked at."""
+
+    search: Mapping[str, int]  # iterations by task
+    first: Mapping[str, int]
+    study: Mapping[str, int]
+    long: Mapping[str, int]
+    seeds: int
+    attempts: int  # at each configuration, of every policy that is averaged
+    rollouts: int  # at each configuration, of the points of learning curves
+    points: int  # of a learning curve
+    search_points: int
+    search_rollouts: int
+    perturbed: bool = True
+    kept: int = KEPT
+    settings: Mapping[str, Any] | None = None  # for all runs
+
+
+FULL = Size(
+    search={"goto": 192, "fourrooms": 384},
+    first={"goto": 960, "fourrooms": 1600},
+    study={"goto": 640, "fourrooms": 800},
+    long={"goto": 2560, "fourrooms": 6400},
+    seeds=3,
+    attempts=160,
+    rollouts=32,
+    points=20,
+    search_points=6,
+    search_rollouts=32,
+)
+QUICK = Size(
+    search=dict.fromkeys(TASKS, 16),
+    first=dict.fromkeys(TASKS, 40),
+    study=dict.fromkeys(TASKS, 16),
+    long=dict.fromkeys(TASKS, 32),
+    seeds=1,
+    attempts=32,
+    rollouts=8,
+    points=4,
+    search_points=2,
+    search_rollouts=8,
+    perturbed=False,
+)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A cell and where its figures belong."""
+
+    part: str
+    label: str
+    cell: Cell
+
+    @property
+    def line(self) -> str:
+        """What runs that differ in their seed alone have in common."""
+        return key_of(self.cell, seed=False)
+
+
+def identity(cell: Cell) -> dict[str, Any]:
+    """What a result is about. Base policies go by name: where they lie is nobody's business."""
+    settings = {name: value for name, value in cell.settings.items() if name not in WATCHING}
+    return {
+        "task": cell.task,
+        "method": cell.method,
+        "base": base_name(cell.policy),
+        "settings": dict(sorted(settings.items())),
+        "seed": cell.seed,
+    }
+
+
+def key_of(about: Cell | Mapping[str, Any], *, seed: bool = True) -> str:
+    """A short name for an identity, with or without its seed; of a cell or of a result."""
+    values = identity(about) if isinstance(about, Cell) else about
+    names = ("task", "method", "base", "settings", *(["seed"] if seed else []))
+    text = json.dumps({name: values[name] for name in names}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def base_name(policy: str) -> str:
+    """Of a base policy that `polychromic pretrain` wrote, its preset; nothing for the shipped one."""
+    return Path(policy).parent.name if policy else ""
+
+
+def run_cell_of(
+    task: str,
+    method: str,
+    seed: int,
+    settings: Mapping[str, Any],
+    length: int,
+    size: Size,
+    *,
+    search: bool = False,
+    policy: str = "",
+) -> Cell:
+    """A run of so many trajectories, whatever its configurations per iteration, with its evaluations spread evenly."""
+    readings = {**READINGS, **(SET_READINGS if method.startswith("poly") else {}), **(size.settings or {})}
+    own = {**readings, **settings}
+    iterations = max(1, length // own.get("configurations_per_iteration", 1))
+    own |= {
+        "iterations": iterations,
+        "evaluate_every": max(1, iterations // (size.search_points if search else size.points)),
+        "evaluation_rollouts": size.search_rollouts if search else size.rollouts,
+        "checkpoint_every": max(1, iterations // CHECKPOINTS),
+        "kept_policies": 0 if search else size.kept,
+    }
+    scored = Evaluation(0) if search else Evaluation(size.attempts, perturbed=size.perturbed, recordings=False)
+    return Cell(task, method, seed, own, policy=policy, evaluation=scored)
+
+
+def base_cell(task: str, size: Size, policy: str = "") -> Cell:
+    """The pretrained policy, also at its best temperature."""
+    return Cell(
+        task,
+        PRETRAINED,
+        0,
+        policy=policy,
+        evaluation=Evaluation(size.attempts, perturbed=size.perturbed, recordings=False),
+    )
+
+
+def paper_settings(method: str, task: str) -> dict[str, Any]:
+    """The paper's table of hyperparameters and its pseudocode, taken literally."""
+    literal = asdict(make_config(method, task, preset="paper"))
+    names = [*PRESETS["paper"], *READINGS, "kl_coefficient"]
+    names += [*SET_READINGS, "set_former", "diversity"] if method.startswith("poly") else []
+    return {name: literal[name] for name in dict.fromkeys(names)}
+
+
+Chosen = Mapping[str, Mapping[str, Mapping[str, Any]]]  # settings by task and method
+
+
+def settings_of(chosen: Chosen, task: str, method: str) -> dict[str, Any]:
+    """What the search chose, or a line that says what to do."""
+    try:
+        return dict(chosen[task][method])
+    except KeyError:
+        raise UserError(
+            f"no settings are chosen for {method} on {task} yet; "
+            "run `polychromic reproduce search` to its end first, or give the tasks it has finished with --tasks"
+        ) from None
+
+
+def first_plan(chosen: Chosen, size: Size, tasks: Sequence[str] = TASKS) -> list[Planned]:
+    """Every method with the chosen settings, then with the paper's own; the methods without UCB first.
+
+    Methods whose search is not through yet are left out, but PPO and Poly-PPO must be there.
+    """
+    for task, method in product(tasks, ("ppo", POLY)):
+        settings_of(chosen, task, method)
+    plan = [Planned(part, PRETRAINED, base_cell(task, size)) for part in PARTS["first"] for task in tasks]
+    for part, methods in product(PARTS["first"], (PLAIN, UCB)):
+        for seed, task, method in product(range(size.seeds), tasks, methods):
+            if part == CHOSEN and method not in chosen[task]:
+                continue
+            own = settings_of(chosen, task, method) if part == CHOSEN else paper_settings(method, task)
+            plan.append(Planned(part, method, run_cell_of(task, method, seed, own, size.first[task], size)))
+    return plan
+
+
+def study_plan(
+    chosen: Chosen, size: Size, tasks: Sequence[str] = TASKS, bases: Mapping[str, str] | None = None
+) -> list[Planned]:
+    """The reference runs and every change to them, seed after seed; long runs, then other base policies, come last.
+
+    bases: files of other base policies by name; those that are missing are left out.
+    """
+    plan = [Planned(REFERENCE, PRETRAINED, base_cell(task, size)) for task in tasks]
+    for seed, task in product(range(size.seeds), tasks):
+        plan += _study_of_seed(chosen, size, task, seed)
+    for seed, task, method in product(range(size.seeds), tasks, (POLY, "ppo")):
+        own = settings_of(chosen, task, method)
+        label = f"{method}, {size.long[task] / size.study[task]:g} times as long"
+        plan.append(Planned(LENGTH, label, run_cell_of(task, method, seed, own, size.long[task], size)))
+    for task in tasks:
+        for base in OTHER_BASES.get(task, ()):
+            if base in (bases or {}):
+                plan += _from_base(chosen, size, task, base, (bases or {})[base])
+    return plan
+
+
+def _study_of_seed(chosen: Chosen, size: Size, task: str, seed: int) -> Iterator[Planned]:
+    length = size.study[task]
+    poly, ppo = settings_of(chosen, task, POLY), settings_of(chosen, task, "ppo")
+    yield Planned(REFERENCE, POLY, run_cell_of(task, POLY, seed, poly, length, size))
+    yield Planned(REFERENCE, "ppo", run_cell_of(task, "ppo", seed, ppo, length, size))
+    for method, own in ((POLY, poly), ("ppo", ppo)):
+        other = 1 if own.get("configurations_per_iteration", 1) != 1 else 8
+        label = f"{method}, {other} an iteration"
+        changed = {**own, "configurations_per_iteration": other}
+        yield Planned(CONFIGURATIONS, label, run_cell_of(task, method, seed, changed, length, size))
+    for factor, levels in FACTORS.items():
+        for label, change in levels.items():
+            yield Planned(factor, label, run_cell_of(task, POLY, seed, {**poly, **change}, length, size))
+
+
+def _from_base(chosen: Chosen, size: Size, task: str, base: str, policy: str) -> Iterator[Planned]:
+    yield Planned(OBSERVATION, f"{base}, pretrained", base_cell(task, size, policy))
+    for seed, method in product(range(size.seeds), (POLY, "ppo")):
+        own = settings_of(chosen, task, method)
+        cell = run_cell_of(task, method, seed, own, size.study[task], size, policy=policy)
+        yield Planned(OBSERVATION, f"{base}, {method}", cell)

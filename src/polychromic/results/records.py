@@ -1,0 +1,160 @@
+"""Results as small files: one line of JSON a cell, with what tables and curves need of it and nothing of the machine.
+
+A file is made from the folders of cells and added to, so that several sittings, on several machines, come together in
+it; a cell that is in a file need not be run again, and its folder may be gone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from polychromic.errors import UserError
+from polychromic.evaluate.targets import EVALUATION
+from polychromic.policies.tensors import whole_file
+from polychromic.results.plan import identity, key_of
+from polychromic.runs import read_json, read_lines
+from polychromic.sweep.cells import PRETRAINED, Cell, is_done, read_cell
+from polychromic.sweep.progress import read_status
+from polychromic.sweep.run_cell import ATTEMPTS, EVALUATION_CPU, late_evaluation_name
+
+FORMAT = "polychromic-results-1"
+BEST_MARK = "-best"  # at the end of the key of the pretrained policy at its best temperature
+BROKE_DOWN = "no longer finite"  # what finetune says of a run that diverged: a result, not a mishap
+PER_CONFIGURATION = ("reward_0.5", "reward_0.9", "entropy", "distinct_strategies", "distinct_successful_strategies")
+CURVE = ("success", "coverage", "entropy", "distinct_strategies", "pass@8", "pass@32")
+SIGNALS = ("advantage_std", "polychromic_std", "all_zero_groups", "distinct_per_group", "kl", "clip_fraction")
+DIGITS = 5
+
+
+class Results:
+    """The results in one file by key, and what else it says."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cells: dict[str, dict[str, Any]] = {}
+        self.notes: dict[str, Any] = {}
+        if path.exists():
+            found = read_json(path)
+            if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("cells"), list):
+                raise UserError(f"{path} is no file of results (format {FORMAT}); give another folder with --results")
+            self.cells = {key_of(one) + _best_mark(one): one for one in found.pop("cells")}
+            self.notes = {name: value for name, value in found.items() if name != "format"}
+
+    def add(self, records: Iterable[dict[str, Any]]) -> bool:
+        """Take these in, in place of what was there of the same cells; whether anything is new."""
+        new = {key_of(one) + _best_mark(one): one for one in records}
+        changed = any(self.cells.get(key) != one for key, one in new.items())
+        self.cells |= new
+        return changed
+
+    def lines(self) -> dict[str, list[dict[str, Any]]]:
+        """Results that differ in their seed alone together, those of runs that broke down left out."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for one in sorted(self.cells.values(), key=lambda one: one["seed"]):
+            if "failed" not in one:
+                found.setdefault(key_of(one, seed=False) + _best_mark(one), []).append(one)
+        return found
+
+    def write(self) -> None:
+        """The file, whole or not at all, in an order of its own."""
+        cells = sorted(self.cells.values(), key=lambda one: (one["task"], one["method"], key_of(one), _best_mark(one)))
+        head = json.dumps({"format": FORMAT, **self.notes}, indent=1, ensure_ascii=False)[:-2]
+        rows = ",\n".join("  " + json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in cells)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(self.path) as partial:
+            partial.write_text(f'{head},\n "cells": [\n{rows}\n ]\n}}\n', encoding="utf-8")
+
+
+def _best_mark(record: Mapping[str, Any]) -> str:
+    return BEST_MARK if record.get("best") else ""
+
+
+def records_of(folder: Path) -> list[dict[str, Any]]:
+    """What came of a cell: nothing while it is not done, two results for the pretrained policy, else one."""
+    if not folder.is_dir():
+        return []
+    if not is_done(folder):
+        status = read_status(folder)
+        if status.state == "failed" and BROKE_DOWN in status.message:
+            told = status.message.split("; the last good checkpoint")[0]
+            return [{**_about(folder, read_cell(folder)), "failed": told}]
+        return []
+    cell = read_cell(folder)
+    about = _about(folder, cell)
+    if cell.method == PRETRAINED:
+        evaluation = read_json(folder / EVALUATION)
+        found = [{**about, **_figures([evaluation["result"]])}]
+        if "best" in evaluation:
+            best = {"best": True, "temperature": evaluation["best"]["temperature"]}
+            found.append({**about, **best, **_figures([evaluation["best"]]), "cpu_seconds": {}})
+        return found
+    record = {**about, **_training(folder)}
+    if cell.evaluation.attempts:
+        last = cell.iterations
+        late = {int(path.stem.removeprefix("evaluation-")): path for path in folder.glob(late_evaluation_name("*"))}
+        results = [read_json(late[number])["result"] for number in sorted(late)]
+        record["averaged_after"] = [*sorted(late), last]
+        record |= _figures([*results, read_json(folder / EVALUATION)["result"]])
+    return [record]
+
+
+def _about(folder: Path, cell: Cell) -> dict[str, Any]:
+    history = read_lines(folder / ATTEMPTS)
+    commits = list(dict.fromkeys(line["commit"] for line in history if line.get("commit")))
+    trained = sum(line.get("cpu_seconds", 0.0) for line in read_lines(folder / "timing.jsonl"))
+    scored = float(read_json(folder / EVALUATION_CPU)) if (folder / EVALUATION_CPU).exists() else 0.0
+    return {
+        **identity(cell),
+        "commits": commits,
+        "cpu_seconds": {"training": round(trained, 1), "evaluation": round(scored, 1)},
+    }
+
+
+def _training(folder: Path) -> dict[str, Any]:
+    """What training spent, its learning curve, and how large its signals were on the average."""
+    metrics, evaluations = read_lines(folder / "metrics.jsonl"), read_lines(folder / "evaluations.jsonl")
+    steps = list(accumulate(line["steps"] for line in metrics))
+    trajectories = list(accumulate(line["trajectories"] for line in metrics))
+    at = [line["iteration"] for line in evaluations]
+    curve: dict[str, list[Any]] = {
+        "iteration": at,
+        "trajectories": [trajectories[number - 1] for number in at],
+        "steps": [steps[number - 1] for number in at],
+        **{name: [_short(line[name]) for line in evaluations] for name in CURVE if name in evaluations[0]},
+    }
+    means = {name: [line[name] for line in metrics if name in line] for name in SIGNALS}
+    return {
+        "iterations": len(metrics),
+        "trajectories": trajectories[-1],
+        "steps": steps[-1],
+        "rollouts": read_json(folder / "config.json")["config"]["evaluation_rollouts"],
+        "signals": {name: _short(fmean(values)) for name, values in means.items() if values},
+        "curve": curve,
+    }
+
+
+def _figures(results: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of one evaluation or of several late ones: successes of each, means over them of the rest, by configuration."""
+    found: dict[str, Any] = {
+        "attempts": results[-1]["attempts"],
+        "successes": [one["configurations"]["successes"] for one in results],
+    }
+    for name in PER_CONFIGURATION:
+        columns = zip(*(one["configurations"][name] for one in results), strict=True)
+        found[name] = [_short(fmean(column)) for column in columns]
+    if "perturbed" in results[-1]:
+        perturbed = results[-1]["perturbed"]["configurations"]
+        found["perturbed"] = {"starts": perturbed["starts"], "success": [_short(one) for one in perturbed["success"]]}
+    if all("exact" in one for one in results):
+        names = ("success", "success_from_anywhere")
+        found["exact"] = {name: _short(fmean(one["exact"][name] for one in results)) for name in names}
+    return found
+
+
+def _short(value: float) -> float:
+    return round(float(value), DIGITS)

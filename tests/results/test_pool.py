@@ -1,0 +1,63 @@
+"""Figures with intervals over seeds and configurations."""
+
+import numpy as np
+import pytest
+from made_up import made_up
+
+from polychromic.core.metrics import pass_at_k
+from polychromic.results.plan import FULL, run_cell_of
+from polychromic.results.pool import difference, figure_of, interval, still_moving, table_of
+
+
+def runs(chance, seeds=3):
+    return [made_up(run_cell_of("goto", "ppo", seed, {}, 640, FULL), chance) for seed in range(seeds)]
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_intervals_hold_the_truth(seeds):
+    """Seeds and configurations both vary, about as much as in GoTo; the truth is 0."""
+    rng = np.random.default_rng(seeds)
+    held = 0
+    for _ in range(200):
+        configurations, noise = rng.normal(0, 0.2, 50), rng.normal(0, 0.05, (seeds, 50))
+        found = interval(configurations + rng.normal(0, 0.03, (seeds, 1)) + noise)
+        held += found.low <= 0 <= found.high
+    assert 0.89 <= held / 200 <= 0.99
+
+
+def test_late_policies_are_averaged_by_configuration():
+    [one] = runs(0.3, 1)
+    table = table_of([one], "pass@32")
+    assert table.shape == (1, 6)
+    curves = [pass_at_k(160, successes, 32) for successes in one["successes"]]
+    np.testing.assert_allclose(table[0], np.mean(curves, axis=0))
+    np.testing.assert_allclose(table_of([one], "success"), table_of([one], "pass@1"))
+    assert table_of([one], "pass@161") is None
+    np.testing.assert_allclose(table_of([one], "coverage"), table_of([one], "pass@160"))
+
+
+def test_perturbed_starts_count_by_their_number():
+    records = runs(0.5, 1)
+    starts, success = (np.array(records[0]["perturbed"][name]) for name in ("starts", "success"))
+    assert figure_of(records, "perturbed").mean == pytest.approx((starts * success).sum() / starts.sum())
+
+
+def test_a_difference_is_paired_by_configuration():
+    rng = np.random.default_rng(0)
+    hard = rng.uniform(0, 1, 50)  # configurations differ much, methods little
+    ours, theirs = ([{"entropy": (hard + shift).tolist()} for _ in range(3)] for shift in (0.02, 0.0))
+    gap = difference(ours, theirs, "entropy")
+    assert gap.mean == pytest.approx(0.02)
+    assert gap.clear
+    assert gap.high - gap.low < 1e-6
+    single = figure_of(ours, "entropy")
+    assert single.high - single.low > 0.1
+    assert difference(ours, theirs, "success") is None
+
+
+def test_whether_a_curve_has_flattened():
+    rising = still_moving(runs(0.9))
+    assert rising.mean > 0.05
+    flat = [{"curve": {"iteration": [1, 2, 3, 4, 5], "success": [0.1, 0.5, 0.5, 0.5, 0.5]}}]
+    assert still_moving(flat) == (0, 0, 0)
+    assert still_moving([{"curve": {"iteration": [1], "success": [0.5]}}]) is None

@@ -1,0 +1,105 @@
+"""Real cells, as small as can be, from the command to the page."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from polychromic.cli import main
+from polychromic.results.command import Choices, run_item
+from polychromic.results.plan import FULL, QUICK, first_plan, identity, run_cell_of, study_plan
+from polychromic.results.records import Results, records_of
+from polychromic.runs import kept_policies
+from polychromic.sweep.cells import write_cells
+from polychromic.sweep.costs import estimate, measured
+from polychromic.sweep.run_cell import run_cell
+
+TINY = replace(QUICK, first={"fourrooms": 4}, points=2, rollouts=4, attempts=8, kept=2, settings={"budget": 55})
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory):
+    """A cell of Poly-PPO that has run."""
+    own = {"actor_learning_rate": 1e-4, "configurations_per_iteration": 1}
+    [folder] = write_cells(tmp_path_factory.mktemp("cells"), [run_cell_of("fourrooms", "poly-ppo", 1, own, 4, TINY)])
+    assert run_cell(folder).state == "done"
+    return folder
+
+
+def test_what_is_kept_of_a_cell(cell):
+    assert list(kept_policies(cell)) == [2, 3]
+    [record] = records_of(cell)
+    assert record["averaged_after"] == [2, 3, 4]
+    assert {len(row) for row in record["successes"]} == {50}
+    # The last row is the evaluation of the final policy; the others have random numbers of their own.
+    last = json.loads((cell / "evaluation.json").read_text())["result"]["configurations"]
+    assert record["successes"][-1] == last["successes"]
+    assert len({tuple(row) for row in record["successes"]}) == 3
+    assert record["trajectories"] == 4 * 55
+    assert record["curve"]["trajectories"] == [2 * 55, 4 * 55]
+    assert record["cpu_seconds"]["training"] > 0 < record["cpu_seconds"]["evaluation"]
+    assert (record["task"], record["method"], record["seed"]) == ("fourrooms", "poly-ppo", 1)
+    assert str(cell.parent) not in json.dumps(record)
+    assert 0 < record["exact"]["success"] < 1
+
+
+def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, capsys):
+    results = tmp_path / "results"
+    given = Choices(
+        quick=True, tasks=("fourrooms",), only=("chosen",), out=tmp_path / "cells", results=results, workers=1
+    )
+    # All but the pretrained policy were run in an earlier sitting, whose folders are gone.
+    known = Results(results / "first.json")
+    [template] = records_of(cell)
+    for method in ("reinforce", "ppo", "poly-ppo", "reinforce-ucb", "ppo-ucb", "poly-ppo-ucb"):
+        own = {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3, "configurations_per_iteration": 1}
+        own |= {} if method.startswith("reinforce") else {"kl_coefficient": 0.01}
+        own |= {"ucb": 0.1} if method.endswith("-ucb") else {}
+        known.add([{**template, **identity(run_cell_of("fourrooms", method, 0, own, 4, TINY))}])
+    known.write()
+    assert run_item("first", given, size=TINY) == 0
+    shown = capsys.readouterr()
+    assert "1 of 7 cells to run" in shown.out
+    assert len(list((tmp_path / "cells").glob("*/figures.json"))) == 1
+    assert len(Results(results / "first.json").cells) == 8  # the best temperature is one of its own
+    page = (results / "results.md").read_text()
+    assert "Missing" not in page.split("<!-- first-fourrooms -->")[1].split("<!-- end -->")[0]
+    assert "| Poly-PPO − PPO |" in page
+    assert run_item("first", given, size=TINY) == 0
+    assert "0 of 7 cells to run" in capsys.readouterr().out
+
+
+def test_what_cannot_be_done_costs_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "first"]) == 2
+    assert "run `polychromic reproduce search`" in capsys.readouterr().err
+    assert main(["reproduce", "study", "--only", "windows"]) == 2
+    assert "only has 'windows'; choose from reference" in capsys.readouterr().err
+    assert main(["reproduce", "table1", "--tasks", "goto"]) == 2
+    assert main(["reproduce", "search", "--tasks", "pickup"]) == 2
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("item", ["search", "first", "study"])
+def test_estimates_need_no_search(item, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", item, "--estimate-only"]) == 0
+    assert "| all |" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_plans_spend_the_same_trajectories_on_every_method():
+    own = {"actor_learning_rate": 1e-5, "configurations_per_iteration": 8}
+    chosen = {task: dict.fromkeys(FULL.first, own) for task in FULL.first}
+    methods = ("ppo", "poly-ppo", "reinforce", "ppo-ucb", "poly-ppo-ucb", "reinforce-ucb")
+    chosen = {task: {m: {**own, **({"ucb": 0.1} if m.endswith("ucb") else {})} for m in methods} for task in chosen}
+    for task in chosen:
+        runs = [one.cell for one in first_plan(chosen, FULL, (task,)) if one.label != "pretrained"]
+        spent = {cell.config().iterations * cell.config().configurations_per_iteration for cell in runs}
+        assert spent == {FULL.first[task]}
+        assert {cell.config().kept_policies for cell in runs} == {4}
+        # Late policies lie in the last tenth, wherever configurations are played together.
+        assert all(4 * cell.config().checkpoint_every <= 0.1 * cell.iterations for cell in runs)
+    names = [one.cell.name for one in study_plan(chosen, FULL) if one.label != "pretrained"]
+    assert len(names) == len(set(names))
+    assert estimate([one.cell for one in first_plan(chosen, QUICK)], measured()).core_seconds < 30 * 60

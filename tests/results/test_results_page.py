@@ -1,0 +1,126 @@
+"""From files of results to the page and its figures."""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_up import made_up, searched
+
+from polychromic.cli import main
+from polychromic.results.draw import draw_figures
+from polychromic.results.lines import Found
+from polychromic.results.page import blocks, command_of, fill, skeleton, write_page
+from polychromic.results.plan import FULL, PLAIN, TASKS, UCB, first_plan, study_plan
+from polychromic.results.records import Results
+from polychromic.results.search import search_chains, start_of
+from polychromic.sweep.cells import PRETRAINED
+
+ROOT = Path(__file__).parents[2]
+CHOSEN = {
+    task: {method: {**start_of(method.removesuffix("-ucb")), **({"ucb": 0.1} if method in UCB else {})}
+           for method in (*PLAIN, *UCB)}
+    for task in TASKS
+}  # fmt: skip
+TASK = ("goto",)
+CHANCES = {"ppo": 0.5, "poly-ppo": 0.7, PRETRAINED: 0.3}
+
+
+def results(path, plan):
+    found = Results(path)
+    for one in plan:
+        found.add([made_up(one.cell, CHANCES.get(one.cell.method, 0.4))])
+        if one.cell.method == PRETRAINED:
+            found.add([made_up(one.cell, 0.35, best=True)])
+    return found
+
+
+def whole(folder, *, without=()):
+    """Everything there is to run, with made-up results; `without`: (method, seed) that are missing."""
+    searching = Results(folder / "search.json")
+    searching.notes["chosen"] = CHOSEN
+    for one in [one for chain in search_chains({}, FULL, TASK) for one in chain.missing]:
+        searching.add([searched(one.cell, 0.5)])
+    plans = [first_plan(CHOSEN, FULL, TASK), study_plan(CHOSEN, FULL, TASK, {"goto-memory": "x/goto-memory/policy"})]
+    left = [[one for one in plan if (one.cell.method, one.cell.seed) not in without] for plan in plans]
+    first, study = (results(folder / f"{name}.json", plan) for name, plan in zip(("first", "study"), left, strict=True))
+    return Found(searching, first, study, FULL, TASK)
+
+
+def again():
+    return {name: command_of(name) for name in ("search", "first", "study")}
+
+
+def test_a_file_of_results_is_merged_and_read_back(tmp_path):
+    found = whole(tmp_path)
+    assert not (tmp_path / "first.json").exists()
+    found.first.write()
+    read = Results(tmp_path / "first.json")
+    assert read.cells == found.first.cells
+    cell = first_plan(CHOSEN, FULL)[-1].cell
+    assert not read.add([found.first.cells[key] for key in list(read.cells)[:3]])
+    more = made_up(replace(cell, seed=7))
+    assert read.add([more])
+    read.write()
+    assert len(Results(tmp_path / "first.json").cells) == len(found.first.cells) + 1
+    (tmp_path / "first.json").write_text("{}")
+    with pytest.raises(ValueError, match="no file of results"):
+        Results(tmp_path / "first.json")
+
+
+def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
+    found = whole(tmp_path, without={("ppo", 2)})
+    made = blocks(found, {}, again())
+    table = made["first-goto"]
+    assert "| Poly-PPO − PPO | +" in table  # PPO has two seeds: nothing is in bold
+    assert re.search(r"\| Poly-PPO − pretrained \| \*\*\+", table)
+    assert "Missing: PPO (seeds 2)." in table
+    assert "| pretrained, best temperature (0.2) |" in table
+    assert re.search(r"\| Poly-PPO \| \d\d\.\d \[\d\d\.\d, \d\d\.\d\] \| 80\.2 \|", table)
+    assert "`polychromic reproduce first`" in table
+    assert "commits `0123abcd`" in table
+    study = made["study-goto"]
+    assert "| window | W = 0 |" in study
+    assert "goto-memory, ppo" in study
+    assert re.search(r"\| length \| Poly-PPO, 4 times as long \|", study)
+    assert "0 of 6 searches are through; 9 runs of the stages they are at are missing." in made["search"]
+    assert made["search"].count("**0.500**") == 3
+
+
+def test_without_results_nothing_is_claimed(tmp_path):
+    empty = Found(*(Results(tmp_path / f"{name}.json") for name in ("search", "first", "study")), FULL)
+    made = blocks(empty, {}, again())
+    assert set(made.values()) == {f"Not run yet: `{command}`." for command in again().values()}
+    assert draw_figures(empty, tmp_path / "figures") == {}
+
+
+def test_the_page_keeps_the_words_around_its_tables(tmp_path):
+    found = whole(tmp_path)
+    figures = draw_figures(found, tmp_path / "figures")
+    assert set(figures) == {"passk-goto", "curves-goto", "study-goto", "readme"}
+    page = tmp_path / "page.md"
+    page.write_text(skeleton(TASK).replace("## GoTo", "Words of mine.\n\n## GoTo"))
+    write_page(page, found, figures)
+    first = page.read_text()
+    assert "Words of mine." in first
+    assert first.count("<!-- end -->") == skeleton(TASK).count("<!-- end -->")
+    write_page(page, found, figures)
+    assert page.read_text() == first
+    for link in re.findall(r"\]\((.*?)\)", first):
+        assert (tmp_path / link).read_text().startswith("<?xml")
+    assert fill("no marks", "search", "text") == "no marks"
+
+
+def test_the_documentation_shows_the_results_of_the_repository(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "results.md"
+    shutil.copy(ROOT / "docs" / "results.md", page)
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "page", "--results", str(ROOT / "results"), "--page", str(page)]) == 0
+    capsys.readouterr()
+    assert page.read_text() == (ROOT / "docs" / "results.md").read_text()
+    assert set(re.findall(r"<!-- ([a-z-]+) -->", skeleton())) <= set(
+        re.findall(r"<!-- ([a-z-]+) -->", page.read_text())
+    )
+    for path in sorted((ROOT / "results").glob("*.json")):
+        assert not re.search(r"/(tmp|home|root|work|Users)/", path.read_text()), path

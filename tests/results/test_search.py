@@ -1,0 +1,77 @@
+"""The search for settings, on landscapes that are known."""
+
+from collections import Counter
+
+import pytest
+from made_up import searched
+
+from polychromic.results.plan import FULL, PLAIN, TASKS, UCB, key_of
+from polychromic.results.search import chosen_of, most_search, score_of, search_chains
+
+WANTED = {"actor_learning_rate": 3e-5, "kl_coefficient": 0.05, "configurations_per_iteration": 8, "ucb": 0.3}
+
+
+def landscape(cell):
+    """Best where every setting is as wanted."""
+    return sum(0.1 for name, value in WANTED.items() if cell.settings.get(name) == value)
+
+
+def whole_search(score, records=None):
+    """Run it to its end; the records, and how often there was something to run."""
+    records, rounds = dict(records or {}), 0
+    while missing := [one for chain in search_chains(records, FULL) for one in chain.missing]:
+        records |= {key_of(one.cell): searched(one.cell, score(one.cell)) for one in missing}
+        rounds += 1
+        assert rounds < 10
+    return records, rounds
+
+
+def test_every_coordinate_ends_at_its_best_and_methods_spend_alike():
+    records, rounds = whole_search(landscape)
+    chosen = chosen_of(search_chains(records, FULL))
+    for task in TASKS:
+        for method in ("ppo", "poly-ppo"):
+            own = chosen[task][f"{method}-ucb"]
+            assert {name: own[name] for name in WANTED} == WANTED
+            assert own["critic_learning_rate"] == pytest.approx(3e-4)
+            assert chosen[task][method] == {name: value for name, value in own.items() if name != "ucb"}
+        assert "kl_coefficient" not in chosen[task]["reinforce"]
+    runs = Counter((one["task"], one["method"]) for one in records.values())
+    assert {runs[task, method] for task in TASKS for method in PLAIN} == {8}
+    assert {runs[task, method] for task in TASKS for method in UCB} == {3}
+    # The same trajectories, whatever the configurations per iteration; and the estimate is about as many runs.
+    for one in records.values():
+        own = one["settings"]
+        assert own["iterations"] * own["configurations_per_iteration"] == FULL.search[one["task"]]
+    assert len(most_search(FULL)) == len(records)
+    assert rounds == 4
+
+
+def test_the_same_results_give_the_same_choice_in_any_order():
+    records, _ = whole_search(landscape)
+    backwards = dict(reversed(records.items()))
+    assert chosen_of(search_chains(backwards, FULL)) == chosen_of(search_chains(records, FULL))
+    # Without one result of the last stage its chain waits for that run and no other.
+    gone = next(key for key, one in records.items() if one["method"] == "ppo-ucb" and one["task"] == "goto")
+    del records[gone]
+    chains = search_chains(records, FULL)
+    assert [key_of(one.cell) for chain in chains for one in chain.missing] == [gone]
+    assert "ppo-ucb" not in chosen_of(chains)["goto"]
+
+
+def test_a_tie_goes_to_the_earlier_candidate_and_a_run_that_broke_down_loses():
+    records, _ = whole_search(lambda _: 0.5)
+    own = chosen_of(search_chains(records, FULL))["goto"]["ppo"]
+    assert (own["actor_learning_rate"], own["kl_coefficient"], own["configurations_per_iteration"]) == (1e-5, 0.01, 1)
+    for one in records.values():
+        if one["settings"]["actor_learning_rate"] == 1e-5:
+            one["failed"] = "a loss or a parameter is no longer finite"
+    records, _ = whole_search(lambda _: 0.5, records)
+    assert chosen_of(search_chains(records, FULL))["goto"]["ppo"]["actor_learning_rate"] == 3e-5
+
+
+def test_the_score_is_that_of_the_last_three_evaluations():
+    curve = {"success": [0.9, 0.1, 0.2, 0.3], "coverage": [1.0, 0.5, 0.6, 0.7]}
+    assert score_of({"curve": curve}) == pytest.approx(0.8)
+    assert score_of(None) is None
+    assert score_of({"failed": "a loss"}) == -1
