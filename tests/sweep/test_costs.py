@@ -8,7 +8,8 @@ import pytest
 
 from polychromic import available_policies
 from polychromic.cli import main
-from polychromic.reproduce import FULL, ITEMS, METHODS, QUICK, TRIANGLE, cells_of, needs_table
+from polychromic.reproduce import FULL, ITEMS, METHODS, QUICK, TRIANGLE, cells_of
+from polychromic.results.estimates import needs_table
 from polychromic.sweep.cells import Cell, Evaluation
 from polychromic.sweep.costs import Estimate, cell_bytes, cell_seconds, estimate, measured, pace_here
 from polychromic.sweep.progress import Status
