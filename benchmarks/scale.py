@@ -18,7 +18,7 @@ SCALES = {"seeds-3": replace(FULL, seeds=3), "seeds-20": replace(FULL, seeds=20)
 
 def table_of(scale: Scale) -> str:
     """The rows of `polychromic reproduce table1 --estimate-only`, without their heading."""
-    text = as_markdown([needs_table(cells_of("table1", scale))])
+    text = as_markdown([needs_table(cells_of("all", scale))])
     return text[text.index("| task") :].strip()
 
 
