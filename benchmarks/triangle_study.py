@@ -119,9 +119,9 @@ def at_validity(points: Sequence[Mapping[str, float]], validity: float, name: st
     return float(np.interp(validity, found, [point[name] for point in ordered]))
 
 
-def means(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Over the seeds of one method: mean, lowest and highest of each figure at temperature 1, and matched figures."""
-    ones = [at_temperature(run["points"], 1.0) for run in runs]
+def means(runs: Sequence[Mapping[str, Any]], temperature: float = 1.0) -> dict[str, Any]:
+    """Over the seeds of one method: mean, lowest and highest of each figure at a temperature, and matched figures."""
+    ones = [at_temperature(run["points"], temperature) for run in runs]
     found: dict[str, Any] = {
         name: [float(pick([one[name] for one in ones])) for pick in (np.mean, np.min, np.max)] for name in ones[0]
     }
@@ -138,11 +138,16 @@ def table(results: Mapping[str, Any]) -> str:
         f"| distinct of 1,000 at validity {MATCHED_VALIDITY} |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, label in NAMES.items():
+    rows = [(name, label, 1.0) for name, label in NAMES.items()]
+    base = next((run["points"] for run in results["runs"] if run["name"] == "base"), None)
+    if base:
+        best = max(base, key=lambda point: point["validity"])["temperature"]
+        rows.insert(1, ("base", f"pretrained, at the temperature with the highest validity, {best:g}", best))
+    for name, label, temperature in rows:
         runs = [run for run in results["runs"] if run["name"] == name]
         if not runs:
             continue
-        found = means(runs)
+        found = means(runs, temperature)
 
         def shown(figure: str, digits: int, found: dict[str, Any] = found, many: bool = len(runs) > 1) -> str:
             mean, low, high = (f"{value:.{digits}f}" for value in found[figure])
@@ -252,6 +257,7 @@ def main() -> None:
             points = score(world, result.policy, TEMPERATURES, seed)
         add(about, {"name": name, "seed": seed, "points": points}, chosen.out)
         print(f"{name}, seed {seed}: {points[0]}", flush=True)
+    write(known(about))
 
 
 if __name__ == "__main__":
