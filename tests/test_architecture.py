@@ -33,7 +33,7 @@ ALLOWED = {
     | {"core", "errors"},
     "train_command": {"train", "config", "config_check", "integrations", "runs", "envs", "policies", "errors"},
     "seeds": {"train", "config", "advantages", "update", "runs", "policies", "errors"},
-    "sweep": {"train_command", "evaluate", "config", "runs", "policies", "memory", "errors"},
+    "sweep": {"train_command", "evaluate", "config", "config_check", "runs", "policies", "memory", "errors"},
     # Nothing imports report and demo but the command line, by name.
     "report": {"evaluate", "config", "runs", "envs", "policies", "core", "errors"},
     "demo": {"memory", "report", "evaluate", "train", "config", "envs", "policies", "errors"},

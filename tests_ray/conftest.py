@@ -11,7 +11,10 @@ from polychromic.cli import main
 from polychromic.policies.files import save_policy
 from walkers import walker
 
-TWENTY_FOUR = [*CHOICES, "--seeds", "0-11"]
+# Long enough that kills amid iterations fall between checkpoints too.
+CHECKPOINT_EVERY = 5
+LONGER = ["--set", "iterations=12", "--set", f"checkpoint_every={CHECKPOINT_EVERY}"]
+TWENTY_FOUR = [*CHOICES, *LONGER, "--seeds", "0-11"]
 
 
 @pytest.fixture(scope="session")

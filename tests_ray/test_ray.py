@@ -10,12 +10,14 @@ from sweep_tools import Killer, attempts, results
 from polychromic.cli import main
 from polychromic.sweep.cells import find_cells
 
-KILLS = 10
+KILLS, CHECKPOINT_EVERY = 10, 5
+TERMINAL = {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"}
 
 
 def check_disturbed(folder, killer, calm):
     """Every result as if nothing had happened, and as many attempts more as there were kills."""
     assert len(killer.killed) == KILLS
+    assert any(lines % CHECKPOINT_EVERY for lines in killer.lines), killer.lines
     assert results(folder) == calm
     begun = sum("began" in line for cell in find_cells(folder) for line in attempts(cell))
     assert begun == 24 + KILLS
@@ -29,15 +31,16 @@ def test_ten_killed_workers_change_nothing(engine, choices, calm, tmp_path, caps
     command = ["sweep", *choices, "--engine", engine, "--workers", "2", "--retries", "20", "--out", str(sweep)]
     # In a process of its own, with a home of its own: Ray must leave nothing there.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    with Killer(sweep, kills=KILLS, pause=4.0) as killer:
+    with Killer(sweep, kills=KILLS, pause=2.0) as killer:
         done = subprocess.run(
             [sys.executable, "-m", "polychromic.cli", *command],
-            env={**environment, "HOME": str(home)},
+            env={**environment, **TERMINAL, "HOME": str(home)},
             capture_output=True,
             text=True,
         )
     assert done.returncode == 0, done.stderr
     assert "24 of 24 cells done" in done.stdout
+    assert "24 cells: 24 done" in done.stderr  # the last picture of the live table, drawn when the cluster is gone
     check_disturbed(sweep, killer, calm)
     assert not list(home.rglob("*token*"))
     assert main(["sweep", "status", str(sweep)]) == 0

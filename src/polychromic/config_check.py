@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import numbers
 from collections.abc import Iterable
@@ -45,9 +46,14 @@ def nearest(given: Any, right: Iterable[str]) -> str:
 
 def checked_values(config: Any) -> dict[str, Any]:
     """Every field in its declared type; one that is not of it is refused by name."""
-    hints = get_type_hints(type(config))
+    hints = _hints(type(config))  # type: ignore[arg-type]  # every class is hashable
     names = [field.name for field in fields(config)]
     return {name: _of_type(name, getattr(config, name), hints[name]) for name in names}
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)  # takes far longer than all checks together
 
 
 def _of_type(name: str, value: Any, hint: Any) -> Any:

@@ -25,12 +25,22 @@ import jax
 import numpy as np
 
 from polychromic.errors import UserError
-from polychromic.policies.tensors import fill_tree, named_arrays, read_tensors, whole_file, write_tensors
+from polychromic.policies.tensors import (
+    PARTIAL,
+    fill_tree,
+    named_arrays,
+    read_tensors,
+    remove_partial,
+    whole_file,
+    write_tensors,
+)
 
 CHECKPOINT_FORMAT = "polychromic-checkpoint-1"
 TIMING = "timing.jsonl"
 # What may lie in a folder before its run begins: its lock, and what a sweep says about it.
 BESIDE = (".lock", "cell.json", "cell.lock", "settings.json", "attempts.jsonl", "log.txt")
+# Files that are replaced whole.
+WHOLE = ("config.json", "checkpoint.safetensors", "policy.safetensors", "policy-*.safetensors", "done.json")
 LOGS = ("metrics.jsonl", "evaluations.jsonl", TIMING)
 
 
@@ -59,9 +69,11 @@ class Run:
             ) from error
         self._logs: dict[str, Any] = {}
         self._board: Any = None
+        self._timed = False  # the first iteration after a start takes longer: it compiles
         try:
             self._acquire()
             check_folder(folder, described)  # again: now nobody else can change it
+            remove_partial(folder, WHOLE)
             if not (folder / "config.json").exists() or not _has_begun(folder):
                 write_text(folder / "config.json", json.dumps(described, indent=1) + "\n")
         except UserError:
@@ -141,7 +153,9 @@ class Run:
 
     def log(self, name: str, iteration: int, figures: Mapping[str, Any]) -> None:
         """Add a line to one of `LOGS`, and its numbers to TensorBoard."""
-        line = json.dumps({"iteration": iteration, **figures})
+        started = {"start": True} if name == TIMING and not self._timed else {}
+        self._timed = self._timed or name == TIMING
+        line = json.dumps({"iteration": iteration, **figures, **started})
         self._logs[name].write(line.encode() + b"\n")
         self._logs[name].flush()
         if self._board is None:
@@ -185,6 +199,7 @@ def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
     path = folder / "config.json"
     if not path.exists():
         strange = sorted(file.name for file in folder.iterdir() if file.name not in BESIDE)
+        strange = [name for name in strange if not (name.startswith(".") and name.endswith(PARTIAL))]
         if strange:
             raise UserError(f"out: {folder} is not empty ({strange[0]}, …) and holds no run; give a new folder")
         return

@@ -36,7 +36,7 @@ def stop(iteration, _):
 
 def main(folder):
     assert len(jax.devices()) == 2
-    world = polychromic.make("fourrooms", seeds=range(4))
+    world = polychromic.make("fourrooms", seeds=range(4), horizon=20)
     saved = walker(world)
     for seed in (0, 1):
         finetune(world, saved, out=folder / f"apart-{seed}", seed=seed, **SETTINGS)

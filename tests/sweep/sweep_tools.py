@@ -54,26 +54,45 @@ def holders(folder):
 
 
 class Killer(threading.Thread):
-    """Kills a process that holds a cell at random moments, until it has done so often enough."""
+    """Kills processes amid their runs, just as one has written down an iteration, until it has done so often enough."""
 
     def __init__(self, folder, kills, pause):
         super().__init__(daemon=True)
-        self.folder, self.left, self.pause = folder, kills, pause
+        self.folder, self.left, self.pause = Path(folder), kills, pause
         self.rng = random.Random(0)
         self.killed = []
+        self.lines = []  # iterations that were written down at each kill
         self.over = threading.Event()
 
     def run(self):
-        while self.left and not self.over.is_set():
-            time.sleep(self.rng.uniform(0, self.pause))
-            running = holders(self.folder)
-            if running:
-                pid = self.rng.choice(running)
-                os.kill(pid, signal.SIGKILL)
-                self.killed.append(pid)
-                self.left -= 1
-                while pid in holders(self.folder):  # not the same one twice
-                    time.sleep(0.01)
+        while self.left and not self.over.wait(self.rng.uniform(0, self.pause)):
+            sizes = self._sizes()
+            while not self.over.wait(0.01):
+                before, sizes = sizes, self._sizes()
+                grown = [cell for cell, size in sizes.items() if size > before.get(cell, 0)]
+                if any(self._kill(cell) for cell in grown[:1]):
+                    self.left -= 1
+                    break
+
+    def _sizes(self):
+        """Of the metrics of all cells."""
+        return {path.parent: path.stat().st_size for path in self.folder.glob("*/metrics.jsonl")}
+
+    def _kill(self, cell):
+        """Kill who runs a cell, if it is still at its iterations when nothing can change any more."""
+        found = holder(cell)
+        if found is None:
+            return False
+        os.kill(found["pid"], signal.SIGSTOP)
+        if holder(cell) != found or (cell / "done.json").exists():
+            os.kill(found["pid"], signal.SIGCONT)
+            return False
+        self.lines.append((cell / "metrics.jsonl").read_bytes().count(b"\n"))
+        os.kill(found["pid"], signal.SIGKILL)
+        self.killed.append(found["pid"])
+        while holder(cell) == found:
+            time.sleep(0.01)
+        return True
 
     def __exit__(self, *_):
         self.over.set()

@@ -1,12 +1,17 @@
 """Which cells a sweep has, and what it refuses."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from polychromic import UserError
 from polychromic.cli import main
-from polychromic.sweep.cells import Cell, Evaluation, find_cells, make_cells, parse_seeds, read_cell, write_cells
+from polychromic.policies.files import load_policy, read_identity, save_policy
+from polychromic.policies.tensors import parameters_hash
+from polychromic.sweep.cells import Cell, Evaluation, find_cells, make_cells, read_cell, write_cells
+from polychromic.sweep.plan import parse_seeds
 
 
 def test_every_combination_is_a_cell_and_the_first_seed_comes_first():
@@ -35,10 +40,33 @@ def test_a_folder_is_named_after_what_decides_the_results():
         Cell("goto", "ppo", 1),
         Cell("goto", "ppo", 0, {"iterations": 501}),
         Cell("goto", "ppo", 0, horizon=50),
-        Cell("goto", "ppo", 0, policy="/mine"),
+        Cell("goto", "ppo", 0, policy="goto"),
         Cell("pickup", "ppo", 0),
     ]
     assert len({plain.name, *(cell.name for cell in others)}) == 6
+
+
+def test_another_policy_under_the_same_name_is_another_cell(tmp_path):
+    saved = load_policy("fourrooms")
+    path = tmp_path / "mine.safetensors"
+    names = set()
+    for scale, configurations in ((1.0, saved.info.configurations), (2.0, saved.info.configurations), (2.0, (0, 1))):
+        params = {**saved.params, "actor": {**saved.params["actor"]}}
+        head = params["actor"]["head"]
+        params["actor"]["head"] = {**head, "kernel": head["kernel"] * np.float32(scale)}
+        save_policy(path, saved.policy, params, replace(saved.info, configurations=configurations))
+        assert read_identity(path)[1] == parameters_hash(load_policy(path).params)
+        names.add(Cell("fourrooms", "ppo", 0, policy=str(path)).name)
+    assert len(names) == 3
+    assert read_identity("fourrooms")[1] == parameters_hash(saved.params)
+
+
+def test_nothing_is_written_if_one_cell_has_another_evaluation(tmp_path):
+    write_cells(tmp_path, make_cells(["goto"], ["ppo"], [1]))
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UserError, match="evaluation attempts = 160, now it is 8"):
+        write_cells(tmp_path, make_cells(["goto"], ["ppo"], [0, 1], evaluation=Evaluation(attempts=8)))
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_cells_are_written_once_and_read_back(tmp_path):
@@ -56,9 +84,12 @@ def test_cells_are_written_once_and_read_back(tmp_path):
 
 def test_seeds_may_be_ranges():
     assert parse_seeds(["3", "0-2", 2]) == [3, 0, 1, 2]
-    for wrong in ("a", "1-", "-1", "1.5"):
+    for wrong in ("a", "1-", "-1", "1.5", "²"):
         with pytest.raises(UserError, match="seeds has"):
             parse_seeds([wrong])
+
+
+GOTO = ["--tasks", "goto", "--methods", "ppo", "--seeds", "0"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +103,15 @@ def test_seeds_may_be_ranges():
         (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--set", "iterations=0"], "at least 1"),
         (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--retries", "-1"], "retries is -1"),
         (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--workers", "-1"], "workers is -1"),
+        ([*GOTO, "--set", "method=poly-ppo"], "give --methods instead"),
+        ([*GOTO, "--set", "seed=7"], "give --seeds instead"),
+        ([*GOTO, "--attempts", "-1"], "attempts is -1"),
+        ([*GOTO, "--horizon", "-1"], "horizon is -1"),
+        ([*GOTO, "--policy", "pickup"], "made for BabyAI-Pickup-v0; it cannot be used for the task goto"),
+        (["--tasks", "goto", "--methods", "pretrained", "--seeds", "0", "--policy", "pickup"], "cannot be used"),
         (["--file", "nowhere.toml"], "nowhere.toml cannot be read"),
+        (["--out", ".", "--set", "iterations=50"], "--set is given without tasks"),
+        (["--out", ".", "--no-recordings"], "--recordings is given without tasks"),
         ([], "tasks is missing"),
         (["status", "nowhere"], "nowhere is not a folder"),
     ],
@@ -84,6 +123,42 @@ def test_mistakes_cost_one_line_and_leave_nothing(arguments, message, tmp_path, 
     assert message in shown
     assert shown.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tasks": '"goto"'}, "tasks is 'goto'; it must be a list"),
+        ({"tasks": "[3]"}, "tasks is [3]; it must be a list"),
+        ({"seeds": "0"}, "seeds is 0; it must be a list"),
+        ({"settings": "3"}, "settings is 3; it must be a table"),
+        ({"evaluation": "4"}, "evaluation is 4; it must be a table"),
+        ({"evaluation": "{attempt = 4}"}, "evaluation has 'attempt'; did you mean 'attempts'?"),
+        ({"evaluation": "{attempts = 1.5}"}, "attempts is 1.5; it must be a whole number"),
+        ({"vary": "{kl_coefficient = 0.1}"}, "vary: kl_coefficient is 0.1; it must be a list"),
+        ({"policy": "3"}, "policy is 3; it must be a text"),
+        ({"horizon": '"x"'}, "horizon is 'x'; it must be a whole number"),
+        ({"task": '["goto"]'}, "has 'task'; did you mean 'tasks'?"),
+    ],
+)
+def test_mistakes_in_a_file_cost_one_line(changes, message, tmp_path, capsys):
+    plan = {"tasks": '["goto"]', "methods": '["ppo"]', "seeds": "[0]", **changes}
+    (tmp_path / "plan.toml").write_text("".join(f"{name} = {value}\n" for name, value in plan.items()))
+    out = tmp_path / "sweep"
+    assert main(["sweep", "--file", str(tmp_path / "plan.toml"), "--out", str(out)]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("engine", ["ray", "slurm"])
+def test_an_engine_that_is_not_installed_is_told_before_anything_is_written(engine, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    out = tmp_path / "sweep"
+    assert main(["sweep", *GOTO, "--engine", engine, "--out", str(out)]) == 2
+    assert f"pip install 'polychromic[{engine}]'" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(tmp_path, capsys):

@@ -72,13 +72,30 @@ def test_quick_is_quick(what):
     assert found.core_seconds / 2 < 10 * 60
 
 
-def test_a_task_that_is_not_there_costs_one_line(capsys):
-    if TRIANGLE in available_policies():
-        pytest.skip("this version has a base policy for triangle")
+def test_a_task_that_is_not_there_costs_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("polychromic.reproduce.available_policies", lambda: ["fourrooms"])
     assert main(["reproduce", "triangle"]) == 2
     shown = capsys.readouterr().err
     assert "triangle: no base policy for triangle is shipped" in shown
     assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(("option", "value"), [("workers", "-3"), ("retries", "-1")])
+def test_what_cannot_be_counted_is_refused_before_anything_is_written(option, value, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for what in ("table1", "study"):
+        assert main(["reproduce", what, "--quick", f"--{option}", value]) == 2
+        shown = capsys.readouterr()
+        assert f"{option} is {value}" in shown.err
+        assert not shown.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_triangles_are_evaluated_as_polychromic_evaluate_does_it():
+    for scale, attempts in ((FULL, 1000), (QUICK, 200)):
+        cells = cells_of("all", replace(scale, seeds=1))
+        assert {cell.evaluation.attempts for cell in cells if cell.task == TRIANGLE} == {attempts}
+        assert {cell.evaluation.attempts for cell in cells if cell.task != TRIANGLE} == {scale.attempts}
 
 
 def test_an_estimate_can_be_had_alone(tmp_path, monkeypatch, capsys):

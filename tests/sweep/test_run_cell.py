@@ -1,6 +1,7 @@
 """One cell at a time: its lock, its failures, a full disk."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 from sweep_tools import SETTINGS, attempts, holders, results
 
+from polychromic.runs import Run
 from polychromic.sweep.cells import Evaluation, make_cells, write_cells
 from polychromic.sweep.lock import holder
 from polychromic.sweep.progress import read_status
-from polychromic.sweep.run_cell import run_cell
+from polychromic.sweep.run_cell import _failure, note, run_cell
 
 HOLD = "import sys, time, pathlib\nfrom polychromic.sweep.lock import holding\n"
 HOLD += "with holding(pathlib.Path(sys.argv[1])) as held:\n print(held, flush=True)\n time.sleep(600)"
@@ -63,9 +65,15 @@ def test_a_holder_elsewhere_is_believed_as_long_as_it_touches_the_file(cell):
 
 
 def test_a_cell_ends_as_the_same_one_of_a_sweep_and_is_then_left_alone(cell, calm):
+    # What kills have left; another sweep may still be writing the last.
+    left = [cell / f".{name}.abc.partial" for name in ("cell.json", "figures.json", "done.json", "settings.json")]
+    for path in left:
+        path.touch()
+    os.utime(left[0], (time.time() - 100,) * 2)
     before = sys.argv
     assert run_cell(cell).state == "done"
     assert sys.argv is before
+    assert [path for path in left if path.exists()] == left[-1:]
     assert len(attempts(cell)) == 2
     found, expected = results(cell.parent), results(calm)
     assert found == {name: expected[name] for name in found}
@@ -80,15 +88,18 @@ def test_a_cell_ends_as_the_same_one_of_a_sweep_and_is_then_left_alone(cell, cal
 def test_what_went_wrong_is_told_with_the_last_lines(tmp_path, policy_file):
     (diverging,) = write_cells(tmp_path, _cells(policy_file, actor_learning_rate=1e38, max_grad_norm=1e30))
     outcome = run_cell(diverging)
-    assert (outcome.state, outcome.hopeless) == ("failed", False)
+    # It would be said again at the next attempt.
+    assert (outcome.state, outcome.hopeless) == ("failed", True)
     assert "no longer finite" in outcome.message
     (broken,) = write_cells(tmp_path, _broken(policy_file))
     outcome = run_cell(broken)
+    assert not outcome.hopeless
     assert "TypeError" in outcome.message.splitlines()[0]
     assert "Traceback" in (broken / "log.txt").read_text()
     assert outcome.message.splitlines()[-1] == (broken / "log.txt").read_text().splitlines()[-1]
     for folder in (diverging, broken):
-        assert read_status(folder).state == "failed"
+        # An attempt does not know whether the cell is tried again.
+        assert read_status(folder).state == "interrupted"
         assert read_status(folder).message
         assert [sorted(line) for line in attempts(folder)] == [
             ["began", "commit", "pid"],
@@ -100,6 +111,56 @@ def _broken(policy_file):
     """A fork rule that returns nothing."""
     settings = {**SETTINGS, "fork_rule": "builtins:print"}
     return make_cells(["fourrooms"], ["poly-ppo"], [0], settings=settings, policy=str(policy_file))
+
+
+KILLED_WRITING = """
+import os, pathlib, signal, sys
+from polychromic.runs import Run
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+Run(pathlib.Path(sys.argv[1]), {"config": {}, "policy": "x"})
+"""
+
+
+def test_a_kill_while_a_run_is_described_does_not_spoil_its_folder(tmp_path):
+    done = subprocess.run([sys.executable, "-c", KILLED_WRITING, str(tmp_path)])
+    assert done.returncode == -signal.SIGKILL
+    assert [path.suffix for path in tmp_path.glob(".config.json.*")] == [".partial"]
+    with Run(tmp_path, {"config": {}, "policy": "x"}):
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "config.json"]
+
+
+def test_a_policy_of_another_task_is_refused_in_the_cell_too(tmp_path, policy_file):
+    cells = make_cells(["fourrooms"], ["pretrained"], [0], policy=str(policy_file))
+    (cell,) = write_cells(tmp_path, cells)
+    (cell / "cell.json").write_text((cell / "cell.json").read_text().replace('"fourrooms"', '"goto"'))
+    outcome = run_cell(cell)
+    assert (outcome.state, outcome.hopeless) == ("failed", True)
+    assert "made for MiniGrid-FourRooms-v0; it cannot be used for the task goto" in outcome.message
+
+
+def test_a_cell_that_its_name_no_longer_describes_is_not_begun(cell, policy_file):
+    described = (cell / "cell.json").read_text()
+    (cell / "cell.json").write_text(described.replace(str(policy_file), "fourrooms"))
+    outcome = run_cell(cell)
+    assert (outcome.state, outcome.hopeless) == ("failed", True)
+    assert "is named after another policy" in outcome.message
+    assert not (cell / "config.json").exists()
+
+
+def test_only_what_happened_in_its_folder_is_told_of_it(tmp_path):
+    for name in (None, str(tmp_path / "metrics.jsonl")):
+        outcome = _failure(tmp_path, PermissionError(errno.EACCES, "Permission denied", name))
+        assert outcome.hopeless
+        assert "make the folder writable" in outcome.message
+    outcome = _failure(tmp_path, PermissionError(errno.EACCES, "Permission denied", "/elsewhere/policy"))
+    assert not outcome.hopeless
+    assert outcome.message.startswith("PermissionError: [Errno 13] Permission denied: '/elsewhere/policy'")
+
+
+def test_a_torn_line_of_the_history_costs_only_itself(cell):
+    (cell / "attempts.jsonl").write_text('{"began": 1, "pid": 2}\n{"ended": 3, "sta')
+    note(cell, {"began": 4, "pid": 5})
+    assert read_status(cell).attempts == 2
 
 
 @contextlib.contextmanager

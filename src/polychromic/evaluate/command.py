@@ -31,6 +31,7 @@ def evaluate(
     pretrained: str = "",
     configurations: int = 0,
     horizon: int = 0,
+    time_penalty: float | None = None,
     seed: int = 0,
     recordings: bool = True,
     out: Path | None = None,
@@ -49,12 +50,13 @@ def evaluate(
         pretrained: the policy that the run began with, for --perturbed. Not given: the shipped one of the task.
         configurations: only the first so many (0: all).
         horizon: H (0: that of the run, or of the task).
+        time_penalty: of grid levels, as `polychromic finetune` takes it. Not given: that of the run, or 0.5.
         seed: of everything random.
         recordings: keep an episode of every distinct strategy for the report's viewer.
         out: the file to write. Not given: evaluation.json in the run directory, or evaluations/NAME.json.
     """
     found = find_target(target)
-    world = world_of(found, configurations=configurations, horizon=horizon)
+    world = world_of(found, configurations=configurations, horizon=horizon, time_penalty=time_penalty)
     base = pretrained_of(found, pretrained) if perturbed else None
     path = out or (found.folder / EVALUATION if found.folder else Path("evaluations") / f"{found.name}.json")
     if path.is_dir():

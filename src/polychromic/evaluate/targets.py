@@ -62,10 +62,11 @@ def described_run(folder: Path) -> dict[str, Any]:
     return dict(described)
 
 
-def world_of(target: Target, *, configurations: int = 0, horizon: int = 0) -> Any:
+def world_of(target: Target, *, configurations: int = 0, horizon: int = 0, time_penalty: float | None = None) -> Any:
     """The world that a target is evaluated on: that of its run, or the configurations that its policy names.
 
     configurations: only the first so many (0: all). horizon: H (0: that of the run, or of the task).
+    time_penalty: of grid levels (None: that of the run, or 0.5).
     """
     info = target.saved.info
     task = target.described.get("task") or info.task
@@ -79,7 +80,7 @@ def world_of(target: Target, *, configurations: int = 0, horizon: int = 0) -> An
         seeds[:configurations] if configurations else seeds,
         observation=target.described.get("observation") or info.observation,
         horizon=horizon or target.described.get("horizon") or 0,
-        time_penalty=target.described.get("time_penalty", 0.5),
+        time_penalty=target.described.get("time_penalty", 0.5) if time_penalty is None else time_penalty,
     )
     check_fits(target.saved, world)
     return world

@@ -17,7 +17,14 @@ import numpy as np
 from polychromic.errors import UserError
 from polychromic.policies.networks import NETWORKS, build_policy
 from polychromic.policies.protocol import Params, Policy
-from polychromic.policies.tensors import fill_tree, named_arrays, parse_object, read_tensors, write_tensors
+from polychromic.policies.tensors import (
+    fill_tree,
+    named_arrays,
+    parameters_hash,
+    parse_object,
+    read_tensors,
+    write_tensors,
+)
 
 FORMAT = "polychromic-policy-1"
 
@@ -75,8 +82,24 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
     else:
         _compare_architectures(path, recorded, json.loads(json.dumps(dict(policy.architecture))))
         expected = jax.eval_shape(policy.init, jax.random.key(0))
-    params = fill_tree(path, expected, tensors)
-    info = PolicyInfo(
+    return SavedPolicy(policy, fill_tree(path, expected, tensors), _info(path, header))
+
+
+def read_identity(name: str | os.PathLike[str]) -> tuple[PolicyInfo, str]:
+    """What a policy file says about itself, and its `parameters_hash`; no network is built. Files are read once."""
+    path = policy_path(name)
+    changed = path.stat()
+    return _read_identity(path, changed.st_mtime_ns, changed.st_size)
+
+
+@functools.lru_cache(maxsize=256)
+def _read_identity(path: Path, _changed: int, _size: int) -> tuple[PolicyInfo, str]:
+    tensors, metadata = read_tensors(path, FORMAT)
+    return _info(path, _parse_header(path, metadata["header"])), parameters_hash(tensors)
+
+
+def _info(path: Path, header: Mapping[str, Any]) -> PolicyInfo:
+    return PolicyInfo(
         task=header["task"],
         observation=header["observation"],
         vocabulary=tuple(header["vocabulary"]),
@@ -85,7 +108,6 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
         made=header["made"],
         source=str(path),
     )
-    return SavedPolicy(policy, params, info)
 
 
 @functools.lru_cache(maxsize=32)

@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,18 @@ from safetensors.numpy import save_file
 
 from polychromic.errors import UserError
 
+PARTIAL = ".partial"  # how the names of files end that are being written, or were when their process was killed
+
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to, beside the target; at the end it replaces the target, after an error it is removed.
 
-    A reader sees the old file or the new one, never half of one.
+    A reader sees the old file or the new one, never half of one. A kill leaves a hidden file that ends in .partial.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=PARTIAL)
     os.close(handle)
     partial = Path(name)
     try:
@@ -42,6 +45,18 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def remove_partial(folder: Path, names: Iterable[str], older_than: float = 0.0) -> None:
+    """Remove what kills left of the files with these names, or patterns of them; nobody else may be writing them.
+
+    older_than: seconds; where others may, only what nobody can be writing any more.
+    """
+    for name in names:
+        for partial in folder.glob(f".{name}.*{PARTIAL}"):
+            with contextlib.suppress(OSError):
+                if time.time() - partial.stat().st_mtime >= older_than:
+                    partial.unlink()
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
@@ -13,6 +12,8 @@ from typing import Any
 
 from polychromic.config import make_config
 from polychromic.errors import UserError
+from polychromic.evaluate.targets import short_name
+from polychromic.policies.files import PolicyInfo, read_identity
 from polychromic.runs import read_json, write_text
 
 PRETRAINED = "pretrained"  # the method of a cell that only evaluates the base policy
@@ -29,6 +30,13 @@ class Evaluation:
     """Also from perturbed starts."""
     recordings: bool = True
     """Keep episodes for the report's viewer."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 0:
+            raise UserError(f"attempts is {self.attempts!r}; it must be a whole number, at least 0")
+        for name in ("perturbed", "recordings"):
+            if not isinstance(getattr(self, name), bool):
+                raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
 
 
 @dataclass(frozen=True)
@@ -56,9 +64,12 @@ class Cell:
     @property
     def name(self) -> str:
         """The name of its folder: for people, then a hash of all that decides the run's results."""
+        info, parameters = self._base()
         decided = {
             "task": self.task,
             "policy": self.policy,
+            "parameters": parameters,  # a file may change
+            "configurations": info.configurations,
             "horizon": self.horizon,
             "time_penalty": self.time_penalty,
             "config": PRETRAINED if self.method == PRETRAINED else asdict(self.config()),
@@ -66,6 +77,16 @@ class Cell:
         digest = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:8]
         number = "" if self.method == PRETRAINED else f"-{self.seed}"
         return f"{self.task.replace('/', '_')}-{self.method}{number}-{digest}"
+
+    def _base(self) -> tuple[PolicyInfo, str]:
+        """What is known of the policy that it begins with; nothing if that is still to be made, as in estimates."""
+        named = self.policy or self.task
+        try:
+            return read_identity(named)
+        except UserError:
+            if Path(named).exists():
+                raise
+            return PolicyInfo(), ""
 
 
 def make_cells(
@@ -85,37 +106,50 @@ def make_cells(
     for name, values in {"tasks": tasks, "methods": methods, "seeds": seeds}.items():
         if not values:
             raise UserError(f"{name} is empty; give at least one")
+    for name in {**(settings or {}), **(vary or {})}:
+        if name in ("method", "seed"):
+            raise UserError(f"{name} is among the settings of all cells; give --{name}s instead")
     names = list(vary or {})
     combinations = [dict(zip(names, chosen, strict=True)) for chosen in product(*(vary or {}).values())]
     cells = {}
     for seed, task, method, varied in product(seeds, tasks, methods, combinations):
         plain = method == PRETRAINED
         cell = Cell(task, method, 0 if plain else seed, {} if plain else {**(settings or {}), **varied}, **common)
+        check_policy(cell)
         cells[cell.name] = cell  # making the name checks the settings
     return list(cells.values())
 
 
+def check_policy(cell: Cell) -> None:
+    """Refuse a policy that was made for another task than the cell's, or that says too little about itself."""
+    info, _ = read_identity(cell.policy or cell.task)
+    if short_name(info.task) != short_name(cell.task) and (info.task or cell.method == PRETRAINED):
+        made_for = f"made for {info.task}" if info.task else "which names no task"
+        raise UserError(f"policy is {cell.policy}, {made_for}; it cannot be used for the task {cell.task}")
+    if not info.configurations:
+        raise UserError(f"policy: {info.source} names no configurations to play")
+
+
 def write_cells(folder: Path, cells: Iterable[Cell]) -> list[Path]:
     """The folders of the cells in a sweep's folder, with what each is to do; cells that are there must agree."""
-    folders = []
+    named = {folder / cell.name: cell for cell in cells}
+    described = {path: json.loads(json.dumps(asdict(cell))) for path, cell in named.items()}
     try:
-        for cell in cells:
-            path = folder / cell.name
-            described = json.loads(json.dumps(asdict(cell)))
-            if (path / CELL).exists():
-                _compare(path, read_json(path / CELL), described)
-            else:
-                path.mkdir(parents=True, exist_ok=True)
-                if cell.method != PRETRAINED:
-                    text = json.dumps({**cell.settings, "method": cell.method, "seed": cell.seed}, indent=1)
-                    write_text(path / SETTINGS, text + "\n")
-                write_text(path / CELL, json.dumps(described, indent=1) + "\n")
-            folders.append(path.resolve())
+        there = {path for path in named if (path / CELL).exists()}
+        for path in there:  # all of them before anything is written
+            _compare(path, read_json(path / CELL), described[path])
+        for path in [path for path in named if path not in there]:
+            path.mkdir(parents=True, exist_ok=True)
+            cell = named[path]
+            if cell.method != PRETRAINED:
+                text = json.dumps({**cell.settings, "method": cell.method, "seed": cell.seed}, indent=1)
+                write_text(path / SETTINGS, text + "\n")
+            write_text(path / CELL, json.dumps(described[path], indent=1) + "\n")
     except OSError as error:
         raise UserError(
             f"out: cannot write to {error.filename or folder} ({error.strerror}); nothing has been started"
         ) from error
-    return folders
+    return [path.resolve() for path in named]
 
 
 def read_cell(folder: Path) -> Cell:
@@ -140,52 +174,6 @@ def find_cells(folder: Path) -> list[Path]:
 def is_done(folder: Path) -> bool:
     """Whether a cell is complete; its figures are written last."""
     return (folder / FIGURES).exists()
-
-
-def read_plan(path: Path) -> dict[str, Any]:
-    """A sweep from a TOML or JSON file: tasks, methods, seeds, settings, vary, evaluation, policy, horizon, …"""
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise UserError(f"file: {path} cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise UserError(f"file: {path} is neither TOML nor JSON: {error}") from error
-    known = {"tasks", "methods", "seeds", "settings", "vary", "evaluation", "policy", "horizon", "time_penalty"}
-    for name in values:
-        if name not in known:
-            raise UserError(f"file: {path} has '{name}'; what it may hold is {', '.join(sorted(known))}")
-    return dict(values)
-
-
-def parse_seeds(given: Iterable[Any]) -> list[int]:
-    """Seeds as numbers or ranges: 0 1 2, or 0-19."""
-    seeds: list[int] = []
-    for part in given:
-        first, dash, last = str(part).partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise UserError(f"seeds has {part!r}; give numbers or ranges, such as 0 1 2 or 0-19")
-        seeds += range(int(first), int(last or first) + 1)
-    return list(dict.fromkeys(seeds))
-
-
-def parse_settings(field_name: str, given: Iterable[str]) -> dict[str, str]:
-    """NAME=VALUE arguments by name, values as text."""
-    found = {}
-    for part in given:
-        name, equals, value = part.partition("=")
-        if not equals or not name:
-            raise UserError(f"{field_name} has {part!r}; give NAME=VALUE, such as iterations=100")
-        found[name.replace("-", "_")] = value
-    return found
-
-
-def parse_value(text: str) -> Any:
-    """A setting as Python: JSON where it is JSON (numbers, true, [0, 1]), else text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"True": True, "False": False}.get(text, text)
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:

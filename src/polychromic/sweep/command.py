@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
+import importlib.util
 import shlex
 import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,20 +22,14 @@ from rich.console import Console
 from rich.live import Live
 
 from polychromic.errors import UserError
-from polychromic.policies.files import policy_path
-from polychromic.sweep.cells import (
-    Cell,
-    Evaluation,
-    find_cells,
-    make_cells,
-    parse_seeds,
-    parse_settings,
-    parse_value,
-    read_plan,
-    write_cells,
-)
+from polychromic.policies.files import available_policies, policy_path
+from polychromic.runs import read_json
+from polychromic.sweep.cells import Cell, Evaluation, find_cells, is_done, make_cells, write_cells
 from polychromic.sweep.drive import Engine, Summary, drive
+from polychromic.sweep.plan import SCORING, parse_seeds, parse_settings, parse_value, read_plan
 from polychromic.sweep.progress import Status, read_status, show, totals
+
+DRAWING_SHARE = 20  # the table is drawn again after so many times as long as drawing it took
 
 EngineName = Literal["local", "ray", "slurm"]
 
@@ -57,7 +55,11 @@ class Arguments:
     vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE,VALUE,… for a setting of which every value is run; may be repeated."""
     policy: str = ""
-    """A policy file to start from. Not given: the shipped policy of each task."""
+    """A policy to start from, a file or a shipped one by name. Not given: the shipped policy of each task."""
+    horizon: int = 0
+    """H: most steps of an episode. 0: what the task has by itself."""
+    time_penalty: float = 0.5
+    """A success after t steps pays 1 − time_penalty · t/H (grid levels only)."""
     attempts: int = 160
     """Attempts at each configuration in the evaluation of a cell; 0: no evaluation."""
     perturbed: bool = False
@@ -84,12 +86,17 @@ def sweep_command(args: Sequence[str]) -> int:
         return tyro.cli(status, args=list(args[1:]), prog="polychromic sweep status")
     given = tyro.cli(Arguments, args=list(args), prog="polychromic sweep")
     engine = choose_engine(given.engine, given.workers, given.ray_address, given.slurm)
-    if given.retries < 0:
-        raise UserError(f"retries is {given.retries}; it must be at least 0")
+    check_retries(given.retries)
     asked = _cells(given, args)
     folders = write_cells(given.out, asked) if asked else find_cells(given.out)
     again = "polychromic sweep " + shlex.join(args)
     return run_sweep(given.out, folders, again=again, engine=engine, retries=given.retries)
+
+
+def check_retries(retries: int) -> None:
+    """Refuse what cannot be counted to."""
+    if retries < 0:
+        raise UserError(f"retries is {retries}; it must be at least 0")
 
 
 def status(
@@ -130,6 +137,7 @@ def run_sweep(
     also: called about twice a second with how the sweep stands.
     """
     console = Console(stderr=True)
+    _tell_other_versions(folders)
     started = engine(out.resolve())
     try:
         with _stopping_on_sigterm(), _table(console, folders, started) as watch:
@@ -153,13 +161,39 @@ def run_sweep(
     return 1 if summary.failed else 0
 
 
+def _tell_other_versions(folders: Sequence[Path]) -> None:
+    """Done cells stay as they are; what they were made with may matter to who compares them."""
+    found: Counter[str] = Counter()
+    for folder in folders:
+        with suppress(UserError, AttributeError, importlib.metadata.PackageNotFoundError):
+            if is_done(folder) and (folder / "config.json").exists():
+                made = read_json(folder / "config.json").get("versions", {})
+                other = [f"{name} {version}" for name, version in made.items() if version != _version(name)]
+                found.update([", ".join(other)] if other else [])
+    if found:
+        told = "; ".join(f"{count} with {versions}" for versions, count in found.items())
+        print(f"done cells that were made with other versions are kept: {told}", file=sys.stderr)
+
+
+@functools.cache
+def _version(name: str) -> str:
+    return importlib.metadata.version(name)
+
+
 def _cells(given: Arguments, args: Sequence[str]) -> list[Cell]:
     """The cells that are asked for; none at all if only a folder is given, to go on with what is there."""
     plan = read_plan(given.file) if given.file else {}
     tasks, methods = given.tasks or plan.get("tasks", ()), given.methods or plan.get("methods", ())
     seeds = given.seeds or plan.get("seeds", ())
+    names = [arg.split("=", 1)[0].replace("--no-", "--").replace("_", "-") for arg in args]
     if not (tasks or methods or seeds):
         if given.file is None and given.out.is_dir():
+            for name in ("set", "vary", "policy", "horizon", "time-penalty", *SCORING):
+                if f"--{name}" in names:
+                    raise UserError(
+                        f"--{name} is given without tasks; the cells in {given.out} go on as they are: leave it out, "
+                        "or give tasks, methods and seeds"
+                    )
             return []
         raise UserError(
             "tasks is missing; for example: polychromic sweep --tasks goto --methods ppo poly-ppo --seeds 0 1"
@@ -169,21 +203,21 @@ def _cells(given: Arguments, args: Sequence[str]) -> list[Cell]:
         name: [parse_value(value) for value in text.split(",")]
         for name, text in parse_settings("vary", given.vary).items()
     }
-    names = [arg.split("=", 1)[0].replace("--no-", "--") for arg in args]
     evaluation = dict(plan.get("evaluation", {}))
-    for name in ("attempts", "perturbed", "recordings"):
+    for name in SCORING:
         if f"--{name}" in names or name not in evaluation:
             evaluation[name] = getattr(given, name)
-    try:
-        scored = Evaluation(**evaluation)
-    except TypeError as error:
-        raise UserError(f"file: evaluation: {error}") from error
+    world = {
+        name: getattr(given, name) if f"--{name.replace('_', '-')}" in names else plan.get(name, getattr(given, name))
+        for name in ("horizon", "time_penalty")
+    }
+    if world["horizon"] < 0 or not 0 <= world["time_penalty"] <= 1:
+        raise UserError(
+            f"horizon is {world['horizon']} and time_penalty {world['time_penalty']}; at least 0, and between 0 and 1"
+        )
     policy = given.policy or plan.get("policy", "")
-    if policy:
-        policy = str(policy_path(Path(policy)).resolve())
-    else:
-        for task in tasks:
-            policy_path(task)
+    if policy and policy not in available_policies():
+        policy = str(policy_path(policy).resolve())
     return make_cells(
         tasks,
         methods,
@@ -191,8 +225,8 @@ def _cells(given: Arguments, args: Sequence[str]) -> list[Cell]:
         settings={**plan.get("settings", {}), **settings},
         vary={**plan.get("vary", {}), **vary},
         policy=policy,
-        evaluation=scored,
-        **{name: plan[name] for name in ("horizon", "time_penalty") if name in plan},
+        evaluation=Evaluation(**evaluation),
+        **world,
     )
 
 
@@ -201,10 +235,12 @@ def choose_engine(name: EngineName, workers: int, ray_address: str, slurm: Seque
     if workers < 0:
         raise UserError(f"workers is {workers}; it must be at least 0")
     if name == "ray":
+        _check_installed("ray", "ray")
         from polychromic.sweep.ray_engine import RayEngine
 
         return lambda folder: RayEngine(folder, workers, ray_address)
     if name == "slurm":
+        _check_installed("slurm", "submitit")
         from polychromic.sweep.slurm_engine import SlurmEngine
 
         options = {name: parse_value(text) for name, text in parse_settings("slurm", slurm).items()}
@@ -212,6 +248,12 @@ def choose_engine(name: EngineName, workers: int, ray_address: str, slurm: Seque
     from polychromic.sweep.local import LocalEngine
 
     return lambda folder: LocalEngine(folder, workers)
+
+
+def _check_installed(engine: str, library: str) -> None:
+    """Before anything is written; Ray must not be loaded yet, as it reads its environment while it is."""
+    if importlib.util.find_spec(library) is None:
+        raise UserError(f"engine is {engine}, but {library} is not installed: pip install 'polychromic[{engine}]'")
 
 
 @contextmanager
@@ -256,18 +298,21 @@ def _table(console: Console, folders: Sequence[Path], engine: Engine) -> Iterato
 
         yield say
         return
-    drawn = -1.0
+    due = 0.0
     with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
 
         def draw(_: Summary) -> None:
-            nonlocal drawn
-            if time.monotonic() - drawn >= 1.0:  # reading every cell's files costs a little
+            nonlocal due
+            began = time.monotonic()
+            if began >= due:
                 rows = max(3, console.size.height - 4)
                 live.update(show(statuses(), slots=engine.slots, rows=rows), refresh=True)
-                drawn = time.monotonic()
+                # Reading the files of many cells takes its time; workers are to have all but a little of it.
+                ended = time.monotonic()
+                due = ended + max(1.0, DRAWING_SHARE * (ended - began))
 
         yield draw
-        drawn = -1.0
+        due = 0.0
         draw(Summary())
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from polychromic.sweep.cells import is_done
+from polychromic.sweep.progress import iterations_done
 from polychromic.sweep.run_cell import Outcome, note
 
 BUSY_SECONDS = 2.0  # until a cell that another sweep has is looked at again
@@ -47,13 +48,18 @@ class Summary:
 def drive(engine: Engine, folders: Sequence[Path], *, retries: int, watch: Callable[[Summary], None]) -> Summary:
     """Run all cells that are not done; a failed one is tried `retries` times more while the rest go on.
 
+    An attempt that got further than any before begins the count anew: a machine that loses its workers every hour ends
+    a run of a day.
+
     watch: called about twice a second and after everything that happens.
     """
-    summary = Summary(done=[folder for folder in folders if is_done(folder)])
-    waiting = deque(folder for folder in folders if not is_done(folder))
+    done = {folder for folder in folders if is_done(folder)}
+    summary = Summary(done=[folder for folder in folders if folder in done])
+    waiting = deque(folder for folder in folders if folder not in done)
     running: set[Path] = set()
     later: list[tuple[float, Path]] = []
     failures: Counter[Path] = Counter()
+    furthest: dict[Path, int] = {}
     try:
         while waiting or running or later:
             watch(summary)
@@ -61,6 +67,7 @@ def drive(engine: Engine, folders: Sequence[Path], *, retries: int, watch: Calla
             later = [(due, folder) for due, folder in later if due > time.monotonic()]
             while waiting and engine.free() > 0:
                 running.add(waiting[0])
+                furthest.setdefault(waiting[0], iterations_done(waiting[0]))
                 engine.start(waiting.popleft())
             for folder, outcome in engine.finished(0.5):
                 running.discard(folder)
@@ -69,7 +76,9 @@ def drive(engine: Engine, folders: Sequence[Path], *, retries: int, watch: Calla
                 elif outcome.state == "busy":
                     later.append((time.monotonic() + BUSY_SECONDS, folder))
                 else:
-                    failures[folder] += 1
+                    reached = iterations_done(folder)
+                    failures[folder] = 1 if reached > furthest[folder] else failures[folder] + 1
+                    furthest[folder] = max(furthest[folder], reached)
                     if outcome.hopeless or failures[folder] > retries:
                         summary.failed[folder] = outcome.message
                         note(folder, {"ended": time.time(), "state": "failed", "message": outcome.message})

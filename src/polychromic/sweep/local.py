@@ -29,9 +29,8 @@ class LocalEngine:
     """Runs cells in `workers` processes of this machine."""
 
     def __init__(self, sweep_folder: Path, workers: int = 0) -> None:
-        self.cores = available_cores()
         self.environment = {**os.environ, **one_thread(os.environ, sweep_folder)}
-        self.workers: list[Worker | None] = [None] * (workers or len(self.cores))
+        self.workers: list[Worker | None] = [None] * (workers or len(available_cores()))
 
     @property
     def slots(self) -> int:
@@ -48,7 +47,7 @@ class LocalEngine:
         worker = self.workers[number]
         if worker is None or worker.process.poll() is not None:
             _end(worker)
-            worker = self.workers[number] = self._launch(self.cores[number % len(self.cores)])
+            worker = self.workers[number] = self._launch()
         worker.folder = folder
         assert worker.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died just now; `finished` will say so
@@ -85,8 +84,8 @@ class LocalEngine:
             _end(worker)
         self.workers = [None] * len(self.workers)
 
-    def _launch(self, core: int) -> Worker:
-        command = [sys.executable, "-m", "polychromic.sweep.worker", str(core)]
+    def _launch(self) -> Worker:
+        command = [sys.executable, "-m", "polychromic.sweep.worker"]
         # A session of its own: Ctrl-C reaches the sweep alone, which then ends its workers.
         process = subprocess.Popen(
             command,
@@ -110,9 +109,16 @@ def available_cores() -> Sequence[int]:
 def _lost(worker: Worker) -> Outcome:
     """A worker that ended without an answer."""
     code = worker.process.wait()
-    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     assert worker.folder is not None
     return Outcome("failed", "\n".join([f"the process {how}", *last_lines(worker.folder)]))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # those for real time have no names of their own
+        return f"signal {number}"
 
 
 def _close(stream: Any) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,10 +18,11 @@ from rich.text import Text
 
 from polychromic.errors import UserError
 from polychromic.runs import read_json
-from polychromic.sweep.cells import FIGURES, is_done, read_cell
+from polychromic.sweep.cells import CELL, FIGURES, PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.lock import holder
-from polychromic.sweep.run_cell import ATTEMPTS
+from polychromic.sweep.run_cell import ATTEMPTS, SECONDS
 
+RECENT = 50  # iterations: as many as lie between two brief evaluations by default
 STATES = {"running": "cyan", "failed": "red", "interrupted": "yellow", "waiting": "dim", "done": "green"}
 
 
@@ -37,18 +40,19 @@ class Status:
     evaluation_seconds: float | None = None
     attempts: int = 0
     message: str = ""
+    choices: Mapping[str, Any] = field(default_factory=dict)  # all that cells of one task and method may differ in
 
 
 def read_status(folder: Path) -> Status:
     """The state of a cell: waiting, running, done, failed, or interrupted (begun, and nobody is at it)."""
     try:
-        cell = read_cell(folder)
-    except UserError as error:
+        cell, iterations, choices = _described(folder, (folder / CELL).stat().st_mtime_ns)
+    except (UserError, OSError) as error:
         return Status(folder.name, ("", ""), "failed", 0, 0, message=str(error))
     history = _lines(folder / ATTEMPTS)
     last = history[-1] if history else {}
     done = is_done(folder)
-    metrics, timing, evaluated = (_last(folder / f"{name}.jsonl") for name in ("metrics", "timing", "evaluations"))
+    metrics, evaluated = (_last(folder / f"{name}.jsonl") for name in ("metrics", "evaluations"))
     if done:
         state = "done"
     elif holder(folder):
@@ -61,14 +65,43 @@ def read_status(folder: Path) -> Status:
         name=folder.name,
         kind=(cell.task, cell.method),
         state=state,
-        iteration=cell.iterations if done else metrics.get("iteration", -1) + 1,
-        iterations=cell.iterations,
+        iteration=iterations if done else metrics.get("iteration", -1) + 1,
+        iterations=iterations,
         success=_final_success(folder) if done else evaluated.get("success", metrics.get("successes")),
-        iteration_seconds=_mean_seconds(folder) if done else timing.get("seconds"),
-        evaluation_seconds=_number(folder / "evaluation_seconds.json"),
+        iteration_seconds=_mean_seconds(folder, done),
+        evaluation_seconds=_number(folder / SECONDS),
         attempts=sum("began" in line for line in history),
-        message=last.get("message", "") if state == "failed" else "",
+        message=last.get("message", "") if state in ("failed", "interrupted") else "",
+        choices=choices,
     )
+
+
+@functools.lru_cache(maxsize=10_000)
+def _described(folder: Path, _changed: int) -> tuple[Cell, int, dict[str, Any]]:
+    """A cell, its iterations and its choices: a live table asks every second, and they do not change."""
+    cell = read_cell(folder)
+    choices = {"policy": Path(cell.policy).name, "horizon": cell.horizon, "time_penalty": cell.time_penalty}
+    if cell.method == PRETRAINED:
+        return cell, 0, choices
+    config = asdict(cell.config())
+    del config["seed"]
+    return cell, config["iterations"], {**choices, **config}
+
+
+def iterations_done(folder: Path) -> int:
+    """Iterations that a cell has behind it, as its metrics say."""
+    return int(_last(folder / "metrics.jsonl").get("iteration", -1)) + 1
+
+
+def differing(statuses: Sequence[Status]) -> list[str]:
+    """Of every cell what tells it from others of its task and method: "kl_coefficient=0.1", or nothing."""
+    kinds: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for one in statuses:
+        values = kinds.setdefault(one.kind, {})
+        for name, value in one.choices.items():
+            values.setdefault(name, set()).add(str(value))
+    several = {kind: [name for name, found in values.items() if len(found) > 1] for kind, values in kinds.items()}
+    return [", ".join(f"{name}={one.choices.get(name)}" for name in several[one.kind]) for one in statuses]
 
 
 def seconds_left(statuses: Sequence[Status], slots: int) -> float | None:
@@ -96,19 +129,23 @@ def seconds_left(statuses: Sequence[Status], slots: int) -> float | None:
 def show(statuses: Sequence[Status], *, slots: int, rows: int = 10_000) -> Group:
     """The table of cells with a line of totals; if there are more than `rows`, running and failed ones come first."""
     order = list(STATES)
-    shown = sorted(statuses, key=lambda one: order.index(one.state)) if len(statuses) > rows else list(statuses)
+    shown = list(zip(statuses, differing(statuses), strict=True))
+    if len(shown) > rows:
+        shown.sort(key=lambda one: order.index(one[0].state))
     table = Table(box=None, padding=(0, 1))
     for head, how in (("cell", "left"), ("state", "left"), ("iterations", "right"), ("success", "right")):
         table.add_column(head, justify=how, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("")
-    for one in shown[:rows]:
+    table.add_column("", no_wrap=True, overflow="ellipsis")
+    for one, choices in shown[:rows]:
         progress = f"{one.iteration}/{one.iterations}" if one.iterations else "–"
         success = "" if one.success is None else f"{one.success:.3f}"
         remark = one.message.splitlines()[0][:100] if one.message else ""
         if one.attempts > 1 and not remark:
             remark = f"attempt {one.attempts}"
-        table.add_row(one.name, Text(one.state, style=STATES[one.state]), progress, success, remark)
-    return Group(table, Text(totals(statuses, slots)))
+        remark = ": ".join(part for part in (choices, remark) if part)
+        table.add_row(one.name, Text(one.state, style=STATES[one.state]), progress, success, Text(remark))
+    hidden = len(shown) - rows
+    return Group(table, *([Text(f"… and {hidden} more")] if hidden > 0 else []), Text(totals(statuses, slots)))
 
 
 def totals(statuses: Sequence[Status], slots: int) -> str:
@@ -130,26 +167,39 @@ def duration(seconds: float) -> str:
 
 
 def _last(path: Path) -> dict[str, Any]:
-    """The last whole line of a log, without reading all of it."""
+    """The last whole line of a log."""
+    return (_tail(path, 1) or [{}])[-1]
+
+
+def _tail(path: Path, count: int = 10_000) -> list[dict[str, Any]]:
+    """The last whole lines of a log, without reading all of it."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 16384))
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 16384))
             lines = file.read().split(b"\n")[:-1]
-        return dict(json.loads(lines[-1])) if lines else {}
-    except (OSError, ValueError):
-        return {}
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+        return [dict(json.loads(line)) for line in lines[1 if end > 16384 else 0 :][-count:]]
     except (OSError, ValueError):
         return []
 
 
-def _mean_seconds(folder: Path) -> float | None:
-    lines = _lines(folder / "timing.jsonl")
-    return fmean(line["seconds"] for line in lines) if lines else None
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log; one that a full disk or a kill cut off is left out."""
+    found = []
+    try:
+        for line in path.read_text(errors="replace").splitlines():
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+    except OSError:
+        return []
+    return [line for line in found if isinstance(line, dict)]
+
+
+def _mean_seconds(folder: Path, done: bool) -> float | None:
+    """What an iteration takes lately, brief evaluations included, but not the compiling in the first after a start."""
+    lines = _tail(folder / "timing.jsonl")[-RECENT:]
+    steady = [line for line in lines if not line.get("start")] or (lines if done else [])
+    return fmean(line["seconds"] for line in steady) if steady else None
 
 
 def _final_success(folder: Path) -> float | None:

@@ -34,13 +34,18 @@ class RayEngine:
         self.started_here = not ray.is_initialized()
         if self.started_here:
             _connect(ray, address, workers)
+        self.cores = self._count_cores()
         self.task = ray.remote(num_cpus=1, max_retries=0)(ray_cell)
 
     @property
     def slots(self) -> int:
         """Cells that can run at the same time."""
-        cores = int(self.ray.cluster_resources().get("CPU", 1))
-        return min(cores, self.limit) if self.limit else cores
+        if self.ray.is_initialized():  # the table is drawn once more after the end
+            self.cores = self._count_cores()
+        return min(self.cores, self.limit) if self.limit else self.cores
+
+    def _count_cores(self) -> int:
+        return int(self.ray.cluster_resources().get("CPU", 1))
 
     def free(self) -> int:
         """Ray queues by itself; more than a limit is not handed over."""

@@ -19,7 +19,8 @@ from typing import Any, Literal, NamedTuple
 
 from polychromic.errors import UserError
 
-ATTEMPTS, LOG, EVALUATION_CPU = "attempts.jsonl", "log.txt", "evaluation_cpu_seconds.json"
+ATTEMPTS, LOG = "attempts.jsonl", "log.txt"
+SECONDS, EVALUATION_CPU = "evaluation_seconds.json", "evaluation_cpu_seconds.json"
 LAST_LINES = 8
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -69,12 +70,25 @@ def run_cell(folder: Path) -> Outcome:
                 return Outcome("busy")
             if is_done(folder):
                 return Outcome("done")
+            _remove_partial(folder)
             note(folder, {"began": time.time(), "pid": os.getpid(), "commit": source_commit()})
             outcome = _attempt(folder)
-            note(folder, {"ended": time.time(), "state": outcome.state, "message": outcome.message})
+            # Whether it is tried again, and so whether the cell has failed, is not decided here.
+            state = "error" if outcome.state == "failed" else outcome.state
+            note(folder, {"ended": time.time(), "state": state, "message": outcome.message})
             return outcome
     except OSError as error:
         return _failure(folder, error)
+
+
+def _remove_partial(folder: Path) -> None:
+    """What kills left of files that only the holder of a cell writes; another sweep may be writing the first two."""
+    from polychromic.evaluate.targets import EVALUATION
+    from polychromic.policies.tensors import remove_partial
+    from polychromic.sweep.cells import CELL, FIGURES, SETTINGS
+
+    remove_partial(folder, (CELL, SETTINGS), older_than=60.0)
+    remove_partial(folder, (FIGURES, EVALUATION, late_evaluation_name("*"), SECONDS, EVALUATION_CPU))
 
 
 def _attempt(folder: Path) -> Outcome:
@@ -91,10 +105,16 @@ def _finetune_and_evaluate(folder: Path) -> None:
     from polychromic.evaluate.command import evaluate
     from polychromic.evaluate.targets import EVALUATION
     from polychromic.runs import kept_policies, read_json, write_text
-    from polychromic.sweep.cells import FIGURES, PRETRAINED, SETTINGS, read_cell
+    from polychromic.sweep.cells import FIGURES, PRETRAINED, SETTINGS, check_policy, read_cell
     from polychromic.train_command import finetune_command
 
     cell = read_cell(folder)
+    check_policy(cell)
+    if not (folder / "config.json").exists() and cell.name != folder.name:
+        raise UserError(
+            f"{folder} is named after another policy or other defaults than those of now, {cell.name}; give the whole "
+            "command again, with tasks, methods and seeds, for a new cell"
+        )
     base = cell.method == PRETRAINED
     if not base:
         command = [cell.task, "--settings", str(folder / SETTINGS), "--out", str(folder)]
@@ -116,6 +136,7 @@ def _finetune_and_evaluate(folder: Path) -> None:
                 perturbed=cell.evaluation.perturbed,
                 pretrained=cell.policy if cell.evaluation.perturbed else "",
                 horizon=cell.horizon,
+                time_penalty=cell.time_penalty if base else None,
                 recordings=cell.evaluation.recordings,
                 out=folder / EVALUATION,
             )
@@ -131,6 +152,7 @@ def _finetune_and_evaluate(folder: Path) -> None:
                     attempts=attempts,
                     sweep="never",
                     horizon=cell.horizon,
+                    time_penalty=cell.time_penalty,
                     seed=iterations,
                     recordings=False,
                     out=path,
@@ -139,7 +161,7 @@ def _finetune_and_evaluate(folder: Path) -> None:
         large = ("recordings", "configurations")
         for part in [name for name in ("result", "best") if name in evaluation]:
             figures[part] = {name: value for name, value in evaluation[part].items() if name not in large}
-        write_text(folder / "evaluation_seconds.json", json.dumps(time.perf_counter() - began) + "\n")
+        write_text(folder / SECONDS, json.dumps(time.perf_counter() - began) + "\n")
         write_text(folder / EVALUATION_CPU, json.dumps(time.process_time() - cpu_began) + "\n")
     write_text(folder / FIGURES, json.dumps(figures, indent=1) + "\n")
 
@@ -169,27 +191,35 @@ def source_commit() -> str:
 
 
 def _failure(folder: Path, error: BaseException) -> Outcome:
-    number = _system_error(error)
+    number = _system_error(error, folder)
     if number in HOPELESS:
         # Whatever was written stays: files are replaced whole, and logs are cut back to the last checkpoint.
         advice = "free some space" if number in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
         text = f"cannot write to {folder} ({os.strerror(number or 0)}); {advice} and give the same command again"
         return Outcome("failed", text, hopeless=True)
     if isinstance(error, UserError):
-        return Outcome("failed", str(error))
+        # It will be said again, unless it stands for an error of the system, which may pass.
+        return Outcome("failed", str(error), hopeless=number is None)
     return Outcome("failed", "\n".join([f"{type(error).__name__}: {error}", *last_lines(folder)]))
 
 
-def _system_error(error: BaseException | None) -> int | None:
-    """The number of the system's error behind an error, if there is one."""
+def _system_error(error: BaseException | None, folder: Path) -> int | None:
+    """The number of the system's error behind an error, if there is one; 0 if it is about another place."""
     while error is not None:
         if isinstance(error, OSError):
-            return error.errno
+            inside = not isinstance(error.filename, str | bytes) or _is_in(os.fsdecode(error.filename), folder)
+            return error.errno if inside else 0
         told = re.search(r"\(os error (\d+)\)", str(error))  # how libraries in Rust, safetensors say, put it
         if told:
             return int(told[1])
         error = error.__cause__ or error.__context__
     return None
+
+
+def _is_in(name: str, folder: Path) -> bool:
+    return Path(name).absolute().is_relative_to(folder.absolute()) or Path(name).resolve().is_relative_to(
+        folder.resolve()
+    )
 
 
 def last_lines(folder: Path, count: int = LAST_LINES) -> list[str]:
@@ -205,8 +235,11 @@ def last_lines(folder: Path, count: int = LAST_LINES) -> list[str]:
 
 def note(folder: Path, line: Mapping[str, Any]) -> None:
     """The history of a cell: a line as an attempt begins and one as it ends; none at its end if it was killed."""
-    with contextlib.suppress(OSError), (folder / ATTEMPTS).open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    with contextlib.suppress(OSError), (folder / ATTEMPTS).open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        torn = file.read(1) not in (b"", b"\n")  # by a full disk or a kill
+        file.write(b"\n" * torn + json.dumps(line).encode() + b"\n")
 
 
 @contextlib.contextmanager

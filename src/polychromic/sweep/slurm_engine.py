@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import time
@@ -15,6 +16,8 @@ from polychromic.sweep.run_cell import Outcome, last_lines, one_thread, run_cell
 
 ENOUGH_WAITING = 1000  # jobs in the queue at the same time; many clusters allow no more
 DAY = 24 * 60
+# A refused job is submitted again after a minute, then after twice as long each time up to an hour; half a day in all.
+FIRST_WAIT, LONGEST_WAIT, MOST_REFUSALS = 60.0, 3600.0, 16
 
 
 class SlurmEngine:
@@ -26,6 +29,9 @@ class SlurmEngine:
         cluster = given.pop("cluster", "slurm")
         self.sweep_folder, self.limit = sweep_folder, workers
         self.jobs: dict[Path, Any] = {}
+        self.refused: list[tuple[Path, str]] = []  # what Slurm does not take now, with what it said; one at most
+        self.refusals, self.again = 0, 0.0  # in a row, and when to try again
+        self.submitted = False
         try:
             self.executor = submitit.AutoExecutor(folder=sweep_folder / ".jobs" / "%j", cluster=cluster)
             defaults = {"timeout_min": DAY, "cpus_per_task": 1, "tasks_per_node": 1, "name": "polychromic"}
@@ -45,12 +51,35 @@ class SlurmEngine:
         return self.limit or max(1, sum(job.state == "RUNNING" for job in self.jobs.values()))
 
     def free(self) -> int:
-        """Slurm queues by itself; more than a limit is not handed over."""
-        return (self.limit or ENOUGH_WAITING) - len(self.jobs)
+        """Slurm queues by itself; more than a limit is not handed over, and nothing while it refuses."""
+        return 0 if self.refused else (self.limit or ENOUGH_WAITING) - len(self.jobs)
 
     def start(self, folder: Path) -> None:
-        """Submit a cell."""
-        self.jobs[folder] = self.executor.submit(slurm_cell, str(folder), str(self.sweep_folder))
+        """Submit a cell. One that Slurm refuses, as there are too many jobs say, is submitted again later."""
+        printed = io.StringIO()  # submitit prints what sbatch says
+        try:
+            with contextlib.redirect_stderr(printed):
+                self.jobs[folder] = self.executor.submit(slurm_cell, str(folder), str(self.sweep_folder))
+        except (*self.failures, OSError) as error:
+            said = (str(error).strip() or printed.getvalue().strip() or type(error).__name__).splitlines()[0]
+            if not self.submitted:
+                raise UserError(f"slurm: the first job was refused: {said}") from error
+            self.refused = [(folder, said)]
+            self.again = time.monotonic() + min(FIRST_WAIT * 2**self.refusals, LONGEST_WAIT)
+            self.refusals += 1
+        else:
+            self.submitted, self.refusals = True, 0
+
+    def _try_refused_again(self) -> list[tuple[Path, Outcome]]:
+        """What was refused once more, when it is time; if Slurm has refused for too long, it ends here."""
+        if not self.refused or time.monotonic() < self.again:
+            return []
+        ((folder, said),) = self.refused
+        self.refused = []
+        if self.refusals > MOST_REFUSALS:
+            return [(folder, Outcome("failed", f"Slurm refused the job {self.refusals} times: {said}", hopeless=True))]
+        self.start(folder)
+        return []
 
     def finished(self, timeout: float) -> list[tuple[Path, Outcome]]:
         """Jobs that ended; one that was killed or cancelled counts as failed."""
@@ -59,6 +88,7 @@ class SlurmEngine:
             ended = [(folder, self._outcome(folder, job)) for folder, job in self.jobs.items() if job.done()]
             for folder, _ in ended:
                 del self.jobs[folder]
+            ended += self._try_refused_again()
             if ended or time.monotonic() > give_up:
                 return ended
             time.sleep(min(0.1, timeout))
@@ -75,7 +105,7 @@ class SlurmEngine:
         for job in self.jobs.values():
             with contextlib.suppress(Exception):
                 job.cancel(check=False)
-        self.jobs = {}
+        self.jobs, self.refused = {}, []
 
 
 def slurm_cell(folder: str, sweep_folder: str) -> dict[str, Any]:

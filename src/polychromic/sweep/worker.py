@@ -1,6 +1,6 @@
 """A process of the local engine: reads folders of cells from standard input, runs them, answers with JSON lines.
 
-    python -m polychromic.sweep.worker CORE
+    python -m polychromic.sweep.worker
 
 It keeps what it has loaded and compiled for the next cell. When its standard input closes, because the sweep was
 stopped or killed, it ends at once; everything a run needs to go on is on disk at any moment.
@@ -9,25 +9,31 @@ stopped or killed, it ends at once; everything a run needs to go on is on disk a
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import fcntl
 import json
 import os
 import queue
 import sys
+import tempfile
 import threading
 from pathlib import Path
+from typing import Any
+
+from polychromic.sweep.local import available_cores
 
 
 def main() -> int:
     """Serve cells until standard input closes."""
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # not every system can pin
-        os.sched_setaffinity(0, {int(sys.argv[1])})
+    faulthandler.enable()
+    core = pin_to_free_core()  # kept open: the core is this worker's as long as it lives
     from polychromic.memory import keep_freed_memory
     from polychromic.sweep.run_cell import run_cell
 
     keep_freed_memory()
 
     # Only answers go to the pipe; what anyone prints outside a cell goes to standard error.
-    with os.fdopen(os.dup(1), "w") as answers:
+    with contextlib.closing(core), os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
         folders: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=_read, args=(folders,), daemon=True).start()
@@ -35,6 +41,24 @@ def main() -> int:
             outcome = run_cell(Path(folders.get()))
             answers.write(json.dumps(outcome._asdict()) + "\n")
             answers.flush()
+
+
+def pin_to_free_core() -> Any:
+    """Stay on the first core that no worker of any sweep of this user has, told by a lock; on none, if all are taken.
+
+    Returns what holds the lock until it is closed, or the process ends.
+    """
+    for core in available_cores():
+        file = None
+        with contextlib.suppress(AttributeError, OSError):  # not every system can pin
+            path = Path(tempfile.gettempdir()) / f"polychromic-{os.getuid()}-core-{core}"
+            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+")
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.sched_setaffinity(0, {core})
+            return file
+        if file is not None:
+            file.close()
+    return contextlib.ExitStack()
 
 
 def _read(folders: queue.SimpleQueue[str]) -> None:
