@@ -1,10 +1,10 @@
 """What a sweep costs beside its runs, and what a second worker gives.
 
-    python -m benchmarks.sweeps [--iterations 450] [--out FILE]        (about five minutes on two quiet cores)
+    python -m benchmarks.sweeps [--iterations 400] [--out FILE]        (about ten minutes on two quiet cores)
 
-Two equal cells of about a minute on FourRooms, three ways, all in one run: each by itself with
-`polychromic finetune` and `polychromic evaluate`, one after another; as a sweep with one worker; as a sweep with two.
-Wall-clock time; needs two idle cores.
+Four equal cells of about a minute on FourRooms, three ways, all in one run: two of them by themselves with
+`polychromic finetune` and `polychromic evaluate`, one after another; all as a sweep with one worker; all as a sweep
+with two. Wall-clock time; needs two idle cores.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pathlib import Path
 
 from polychromic.sweep.run_cell import one_thread
 
-CELLS = 2
+CELLS, ALONE = 4, 2
 ATTEMPTS = "32"
 
 
 def main() -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--iterations", type=int, default=450)
+    parser.add_argument("--iterations", type=int, default=400)
     parser.add_argument("--task", default="fourrooms")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/sweeps.json"))
     options = parser.parse_args()
@@ -64,7 +64,7 @@ def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
         return time.perf_counter() - began
 
     run("warm-up", 0, 3)
-    alone = [run(f"run-{seed}", seed) for seed in range(CELLS)]
+    alone = [run(f"run-{seed}", seed) for seed in range(ALONE)]
     one, two = sweep("one", 1), sweep("two", 2)
     return {
         "command": "python -m benchmarks.sweeps",
@@ -74,7 +74,7 @@ def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
         "seconds_alone": [round(seconds, 2) for seconds in alone],
         "seconds_one_worker": round(one, 2),
         "seconds_two_workers": round(two, 2),
-        "overhead": round(one / sum(alone) - 1, 4),
+        "overhead": round(one / (sum(alone) / ALONE * CELLS) - 1, 4),
         "speedup_of_two_workers": round(one / two, 3),
     }
 

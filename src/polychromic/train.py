@@ -19,7 +19,7 @@ from polychromic.core.metrics import coverage, pass_at_k
 from polychromic.describe import describe_world
 from polychromic.errors import UserError
 from polychromic.evaluate.attempts import play_tasks
-from polychromic.policies.files import PolicyInfo, SavedPolicy, load_policy, save_policy
+from polychromic.policies.files import PolicyInfo, SavedPolicy, check_fits, load_policy, save_policy
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import parameters_hash
@@ -86,7 +86,12 @@ def check_run(world: Any, policy: SavedPolicy, config: Config, out: Path | str |
             f"configurations_per_iteration is {config.configurations_per_iteration}, the world has {world.num_tasks}"
         )
     if config.polychromic and not getattr(world, "has_places", True):
-        raise UserError("the world names no places, so all rollouts would count as alike; give from_gymnasium(place=…)")
+        raise UserError(
+            "the world names no places, so all rollouts would count as alike; "
+            "give from_gymnasium(place=…), or token_world(place=… or label=…)"
+        )
+    if hasattr(world, "context"):  # worlds of tokens; what grids show is checked where they are made for a policy
+        check_fits(policy, world, other_task=True)
     if out is not None:
         check_folder(Path(out), describe_run(world, policy, config))
 

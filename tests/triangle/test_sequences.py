@@ -83,3 +83,18 @@ def test_the_sequences_of_the_graphs():
         state = world.start([task] * len(own))
         paid = sum(world.step(state, column).reward for column in own[:, 2:].T)
         assert (paid == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "prompt", "message"),
+    [
+        (np.zeros((3, 4), np.int32), 0, "a prompt of 1 … 3 tokens, got 0"),
+        (np.zeros((3, 4), np.int32), 4, "a prompt of 1 … 3 tokens, got 4"),
+        (np.full((3, 4), 999, np.int32), 1, "got 999 … 999"),
+        (np.zeros((3, 99), np.int32), 1, r"got shape \(3, 99\)"),
+        (np.zeros(4, np.int32), 1, r"got shape \(4,\)"),
+    ],
+)
+def test_sequences_that_the_policy_cannot_read_are_refused(policy, tokens, prompt, message):
+    with pytest.raises(UserError, match=message):
+        learn_sequences(policy, [Corpus(tokens, prompt)], SETTINGS)

@@ -223,3 +223,52 @@ def test_files_and_fits(tmp_path, world, saved):
         check_fits(words, short)
     with pytest.raises(UserError, match="heads is 3"):
         poly.transformer_policy(num_tokens=4, context=4, width=16, heads=3)
+
+
+@pytest.mark.parametrize("longer", [1, 3, 6])
+def test_a_policy_may_have_a_longer_context_than_the_world(world, longer):
+    policy = poly.transformer_policy(
+        num_tokens=NUM_TOKENS, context=world.context + longer, width=16, layers=2, heads=2, critic_width=8
+    )
+    params = policy.init(jax.random.key(0))
+    evaluator = Evaluator(policy, params)
+    state = world.start([0, 1, 1])
+    memory = evaluator.first_memory(world.observe(state))
+    for actions in ([1, 2, 3], [4, 4, 4]):
+        memory = evaluator(world.observe(state), memory).memory
+        world.step(state, actions)
+    forks = np.array([2, 0, 2, 1])
+    cached = evaluator(world.observe(state[forks]), memory[forks])
+    whole = policy.apply(params, world.observe(state[forks]))
+    np.testing.assert_allclose(cached.logits, whole[0], atol=1e-5)
+    np.testing.assert_allclose(cached.value, whole[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_tokens": 8}, "num_actions is 8, the world has 12"),
+        ({"num_tokens": 20}, "num_actions is 20, the world has 12"),
+        ({"context": 3}, "context is 3, sequences of the world have up to 6 tokens"),
+    ],
+)
+def test_a_network_that_does_not_fit_the_tokens_is_refused(world, changes, message):
+    sizes = {
+        "num_tokens": NUM_TOKENS,
+        "context": world.context,
+        "width": 16,
+        "layers": 1,
+        "heads": 2,
+        "critic_width": 8,
+    }
+    policy = poly.transformer_policy(**{**sizes, **changes})
+    with pytest.raises(UserError, match=message):
+        poly.finetune(world, (policy, policy.init(jax.random.key(0))), method="ppo", iterations=1)
+
+
+def test_a_network_for_grids_is_refused_by_a_world_of_tokens(world):
+    with pytest.raises(UserError, match=r"observation is 'partial', the world shows 'tokens'"):
+        poly.finetune(world, poly.load_policy("fourrooms"), method="ppo", iterations=1)
+    saved = poly.load_policy("fourrooms")
+    with pytest.raises(UserError, match=r"num_actions is 7|cells of a grid"):
+        poly.finetune(world, (saved.policy, saved.params), method="ppo", iterations=1)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from polychromic.collect import label_visits
 from polychromic.policies.inference import CACHED_ROWS, Evaluator, observe, sample_actions
 
-NO_ACTION = 65_535  # fills `Attempts.actions` after the end of an attempt
+NO_ACTION = -1  # fills `Attempts.actions` after the end of an attempt
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Attempts:
     strategies: NDArray[np.uint64]  # which set of places (rooms) was visited: equal numbers, equal sets, [K]
     entropies: NDArray[np.float64]  # mean entropy of the policy over the steps, in nats, at the temperature played, [K]
     places: NDArray[np.int64]  # where it began and where it was after each step; nothing after its length, [K, H + 1]
-    actions: NDArray[np.uint16]  # [K, H], NO_ACTION after the end
+    actions: NDArray[np.int32]  # [K, H], NO_ACTION after the end
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -65,7 +65,7 @@ def _play_together(
     live = np.arange(num)
     rewards, lengths = np.zeros(num, np.float32), np.zeros(num, np.int64)
     entropies = np.zeros(num)
-    actions_taken = np.full((num, horizon), NO_ACTION, np.uint16)
+    actions_taken = np.full((num, horizon), NO_ACTION, np.int32)
     places = np.zeros((num, horizon + 1), np.int64)
     places[:, 0] = world.places(state)
     memory = evaluator.first_memory(observe(world, state))

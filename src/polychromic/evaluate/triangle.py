@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from polychromic.core.metrics import distinct_at_k, pass_at_k
 from polychromic.envs.tokens.graphs import graph_of
 from polychromic.envs.tokens.triangle import Counting, read_answers
-from polychromic.evaluate.attempts import NO_ACTION, Attempts
+from polychromic.evaluate.attempts import Attempts
 
 KS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 128, 200, 256, 400, 512, 700, 1000, 2000, 4000, 10_000)
 COUNTINGS: tuple[Counting, ...] = ("strict", "original")
@@ -33,9 +33,7 @@ def discoveries(attempts: Attempts, graphs: Sequence[int]) -> dict[str, Any]:
     `ceiling` says what there is: the `triangles` of each graph, and those `undiscovered` in the pretraining samples.
     """
     each = len(attempts) // len(graphs)
-    answers = np.where(attempts.actions == NO_ACTION, -1, attempts.actions.astype(np.int64)).reshape(
-        len(graphs), each, -1
-    )
+    answers = attempts.actions.astype(np.int64).reshape(len(graphs), each, -1)
     known = [graph_of(number) for number in graphs]
     return {
         "attempts": each,

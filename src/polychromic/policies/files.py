@@ -122,11 +122,13 @@ def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> N
     world: a grid world or a token world.
     other_task: accept another level with the same observation and words that the policy has seen.
     """
-    source, info, architecture = saved.info.source, saved.info, saved.policy.architecture
+    info, architecture = saved.info, saved.policy.architecture
+    source = info.source
     if info.task and info.task != world.task and not other_task:
         raise UserError(f"{source}: task is {info.task}, the world runs {world.task}")
-    if info.observation and info.observation != world.observation:
-        raise UserError(f"{source}: observation is '{info.observation}', the world shows '{world.observation}'")
+    shown = getattr(world, "observation", "tokens")
+    if info.observation and info.observation != shown:
+        raise UserError(f"{source}: observation is '{info.observation}', the world shows '{shown}'")
     num_actions = architecture.get("num_actions", architecture.get("num_tokens", world.num_actions))
     if num_actions != world.num_actions:
         raise UserError(f"{source}: num_actions is {num_actions}, the world has {world.num_actions}")
@@ -150,7 +152,10 @@ def _check_cells(saved: SavedPolicy, world: Any) -> None:
 
 def _check_tokens(saved: SavedPolicy, world: Any) -> None:
     """Refuse a token world with longer sequences or other words than the network was trained on."""
-    source, context = saved.info.source, saved.policy.architecture.get("context", world.context)
+    source, architecture = saved.info.source, saved.policy.architecture
+    if "num_tokens" not in architecture and {"cells", "code_triples"} & set(architecture):
+        raise UserError(f"{source}: the network sees the cells of a grid, the world shows tokens")
+    context = architecture.get("context", world.context)
     if context < world.context:
         raise UserError(f"{source}: context is {context}, sequences of the world have up to {world.context} tokens")
     for token, (own, theirs) in enumerate(zip(saved.info.vocabulary, world.vocabulary, strict=False)):

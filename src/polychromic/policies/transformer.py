@@ -74,8 +74,9 @@ def transformer_policy(
         return read_out(params, *(at @ one for one in hidden))
 
     def begin(params: Weights, obs: Mapping[str, Any]) -> Array:
-        _, entries = whole(params, obs["tokens"])
-        return jnp.concatenate(entries, axis=2).reshape(len(obs["tokens"]), -1)
+        tokens = obs["tokens"]
+        _, entries = whole(params, jnp.pad(tokens, ((0, 0), (0, context - tokens.shape[1]))))
+        return jnp.concatenate(entries, axis=2).reshape(len(tokens), -1)
 
     def apply(params: Weights, obs: Mapping[str, Any], memory: Array | None = None) -> tuple[Array, ...]:
         if memory is None:

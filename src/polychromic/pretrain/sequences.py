@@ -82,6 +82,7 @@ def learn_sequences(
     on_call: told the steps done and the last loss.
     """
     settings.check()
+    _check_corpora(policy, corpora)
     shares = _shares([len(corpus.tokens) for corpus in corpora], settings.batch)
     params = policy.init(jax.random.key(settings.seed))
     progress = _Progress(params["actor"], _optimizer(settings).init(params["actor"]), np.zeros(0, np.float32))
@@ -167,6 +168,23 @@ def _optimizer(settings: SequenceCloning) -> optax.GradientTransformation:
         return falling(step) * jnp.clip((settings.steps - step) / cooling, 0.0, 1.0)
 
     return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
+
+
+def _check_corpora(policy: Policy, corpora: Sequence[Corpus]) -> None:
+    """Refuse sequences that the policy cannot read."""
+    num_tokens, context = (policy.architecture.get(name) for name in ("num_tokens", "context"))
+    if policy.sequences is None or num_tokens is None or context is None:
+        raise UserError(f"policy: expected one for sequences, such as transformer_policy, got '{policy.name}'")
+    for number, (tokens, prompt) in enumerate(corpora):
+        length = tokens.shape[1] if tokens.ndim == 2 else 0
+        if not 2 <= length <= context:
+            raise UserError(f"corpora[{number}]: expected tokens [N, 2 … {context}], got shape {tokens.shape}")
+        if not 1 <= prompt < length:
+            raise UserError(f"corpora[{number}]: expected a prompt of 1 … {length - 1} tokens, got {prompt}")
+        if tokens.size and not 0 <= tokens.min() <= tokens.max() < num_tokens:
+            raise UserError(
+                f"corpora[{number}]: tokens run from 0 to {num_tokens - 1}, got {tokens.min()} … {tokens.max()}"
+            )
 
 
 def _shares(sizes: Sequence[int], batch: int) -> list[int]:
