@@ -159,8 +159,8 @@ def table(results: Mapping[str, Any]) -> str:
     rows = [(name, label, 1.0) for name, label in NAMES.items()]
     base = next((run["points"] for run in results["runs"] if run["name"] == "base"), None)
     if base:
-        best = max(base, key=lambda point: point["validity"])["temperature"]
-        rows.insert(1, ("base", f"pretrained, at the temperature with the highest validity, {best:g}", best))
+        best = max(base, key=lambda point: point["distinct_of_1000"])["temperature"]
+        rows.insert(1, ("base", f"pretrained, at the temperature with the most distinct ones, {best:g}", best))
     for name, label, temperature in rows:
         runs = [run for run in results["runs"] if run["name"] == name]
         if not runs:
@@ -194,7 +194,8 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
         if not runs:
             continue
         colour = plt.get_cmap("tab20")(number)
-        temperatures = [point["temperature"] for point in runs[0]["points"]]
+        tried = [{point["temperature"] for point in run["points"]} for run in runs]
+        temperatures = sorted(set.intersection(*tried))
         curve = sorted(
             tuple(
                 np.mean([at_temperature(run["points"], temperature)[axis] for run in runs])
