@@ -188,7 +188,7 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     plt.rcParams["svg.hashsalt"] = "polychromic"
-    figure, axes = plt.subplots(figsize=(8, 5))
+    figure, axes = plt.subplots(figsize=(10, 5))
     for number, (name, label) in enumerate(NAMES.items()):
         runs = [run for run in results["runs"] if run["name"] == name]
         if not runs:
@@ -214,7 +214,7 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
         )
     axes.axvline(MATCHED_VALIDITY, color="grey", linewidth=0.8, linestyle=":")
     axes.set(xlabel="validity", ylabel="distinct triangles of 1,000 attempts", xlim=(0, 1.02), ylim=(0, None))
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1))
     axes.set_title("Marks: each run at temperature 1. Lines: other temperatures, mean of the runs.", fontsize=9)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
