@@ -100,11 +100,11 @@ def score(
 ) -> list[dict[str, float]]:
     """Strict figures of a policy, a dict per temperature: means over graphs. What was scored before is kept."""
     evaluator = Evaluator(saved.policy, saved.params)
-    known = {point["temperature"]: point for point in before}
+    scored = {point["temperature"]: point for point in before}
     points = []
     for number, temperature in enumerate(temperatures):
-        if temperature in known:
-            points.append(known[temperature])
+        if temperature in scored:
+            points.append(scored[temperature])
             continue
         rng = np.random.default_rng([seed, 5, number])
         attempts = play_tasks(evaluator, world, rng, attempts=ATTEMPTS, temperature=temperature)

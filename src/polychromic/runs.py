@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -261,6 +262,20 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
+
+
+def read_table(field: str, path: Path) -> dict[str, Any]:
+    """The table in a TOML or JSON file that a user gave as `field`."""
+    kind, read = ("JSON", json.loads) if path.suffix == ".json" else ("TOML", tomllib.loads)
+    try:
+        values = read(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{field}: {path} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise UserError(f"{field}: {path} is not {kind}: {error}") from error
+    if not isinstance(values, dict):
+        raise UserError(f"{field}: {path} holds a {type(values).__name__}; it must be a table of names and values")
+    return values
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -20,7 +18,7 @@ from polychromic.envs.grid.tasks import TASKS
 from polychromic.envs.make import world_for
 from polychromic.errors import UserError
 from polychromic.policies.files import check_fits, load_policy
-from polychromic.runs import is_done
+from polychromic.runs import is_done, read_table
 from polychromic.train import Result, Watcher, check_run, finetune
 
 FAINT = 0.05  # a polychromic signal below this share of GAE's is worth a word
@@ -105,7 +103,7 @@ def finetune_command(args: Sequence[str]) -> int:
 def parse(args: Sequence[str]) -> tuple[Arguments, Config]:
     """The arguments; task, method, preset and settings file decide the defaults, so they are read before all others."""
     first = _first_look(args)
-    settings = _read_settings(first.settings) if first.settings else {}
+    settings = read_table("settings", first.settings) if first.settings else {}
     method = first.method or settings.pop("method", "poly-ppo")
     settings.pop("method", None)
     preset = first.preset or settings.pop("preset", "default")
@@ -150,19 +148,6 @@ def _first_look(args: Sequence[str]) -> _FirstLook:
             if name in ("--method", "--preset", "--settings"):
                 found[name.removeprefix("--")] = Path(value) if name == "--settings" else value
     return _FirstLook(**found)
-
-
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise UserError(f"settings: {path} cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise UserError(f"settings: {path} is not {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from error
-    if not isinstance(values, dict):
-        raise UserError(f"settings: {path} holds a {type(values).__name__}; it must be a table of settings and values")
-    return dict(values)
 
 
 def _task_option(name: str, value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from polychromic.config_check import nearest
 from polychromic.errors import UserError
+from polychromic.runs import read_table
 from polychromic.sweep.cells import Evaluation
 
 LISTS = ("tasks", "methods", "seeds")
@@ -20,15 +20,7 @@ SCORING = tuple(field.name for field in fields(Evaluation))
 
 def read_plan(path: Path) -> dict[str, Any]:
     """A sweep from a TOML or JSON file: tasks, methods, seeds, settings, vary, evaluation, policy, horizon, …"""
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise UserError(f"file: {path} cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise UserError(f"file: {path} is neither TOML nor JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise UserError(f"file: {path} holds a {type(values).__name__}; it must be a table")
+    values = read_table("file", path)
     try:
         _check(values)
     except UserError as error:
