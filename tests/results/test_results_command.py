@@ -14,7 +14,7 @@ from polychromic.sweep.cells import write_cells
 from polychromic.sweep.costs import estimate, measured
 from polychromic.sweep.run_cell import run_cell
 
-TINY = replace(QUICK, first={"fourrooms": 4}, points=2, rollouts=4, attempts=8, kept=2, settings={"budget": 55})
+TINY = replace(QUICK, length={"fourrooms": 4}, points=2, rollouts=4, attempts=8, kept=2, settings={"budget": 55})
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, c
         quick=True, tasks=("fourrooms",), only=("chosen",), out=tmp_path / "cells", results=results, workers=1
     )
     # All but the pretrained policy were run in an earlier sitting, whose folders are gone.
-    known = Results(results / "first.json")
+    known = Results(results / "runs.json")
     [template] = records_of(cell)
     for method in ("reinforce", "ppo", "poly-ppo", "reinforce-ucb", "ppo-ucb", "poly-ppo-ucb"):
         own = {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3, "configurations_per_iteration": 1}
@@ -61,7 +61,7 @@ def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, c
     shown = capsys.readouterr()
     assert "1 of 7 cells to run" in shown.out
     assert len(list((tmp_path / "cells").glob("*/figures.json"))) == 1
-    assert len(Results(results / "first.json").cells) == 8  # the best temperature is one of its own
+    assert len(Results(results / "runs.json").cells) == 8  # the best temperature is one of its own
     page = (results / "results.md").read_text()
     assert "Missing" not in page.split("<!-- first-fourrooms -->")[1].split("<!-- end -->")[0]
     assert "| Poly-PPO − PPO |" in page
@@ -90,13 +90,13 @@ def test_estimates_need_no_search(item, tmp_path, monkeypatch, capsys):
 
 def test_plans_spend_the_same_trajectories_on_every_method():
     own = {"actor_learning_rate": 1e-5, "configurations_per_iteration": 8}
-    chosen = {task: dict.fromkeys(FULL.first, own) for task in FULL.first}
+    chosen = {task: dict.fromkeys(FULL.length, own) for task in FULL.length}
     methods = ("ppo", "poly-ppo", "reinforce", "ppo-ucb", "poly-ppo-ucb", "reinforce-ucb")
     chosen = {task: {m: {**own, **({"ucb": 0.1} if m.endswith("ucb") else {})} for m in methods} for task in chosen}
     for task in chosen:
         runs = [one.cell for one in first_plan(chosen, FULL, (task,)) if one.label != "pretrained"]
         spent = {cell.config().iterations * cell.config().configurations_per_iteration for cell in runs}
-        assert spent == {FULL.first[task]}
+        assert spent == {FULL.length[task]}
         assert {cell.config().kept_policies for cell in runs} == {4}
         # Late policies lie in the last tenth, wherever configurations are played together.
         assert all(4 * cell.config().checkpoint_every <= 0.1 * cell.iterations for cell in runs)

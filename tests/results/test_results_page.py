@@ -44,8 +44,7 @@ def whole(folder, *, without=()):
         searching.add([searched(one.cell, 0.5)])
     plans = [first_plan(CHOSEN, FULL, TASK), study_plan(CHOSEN, FULL, TASK, {"goto-memory": "x/goto-memory/policy"})]
     left = [[one for one in plan if (one.cell.method, one.cell.seed) not in without] for plan in plans]
-    first, study = (results(folder / f"{name}.json", plan) for name, plan in zip(("first", "study"), left, strict=True))
-    return Found(searching, first, study, FULL, TASK)
+    return Found(searching, results(folder / "runs.json", [*left[0], *left[1]]), FULL, TASK)
 
 
 def again():
@@ -54,19 +53,19 @@ def again():
 
 def test_a_file_of_results_is_merged_and_read_back(tmp_path):
     found = whole(tmp_path)
-    assert not (tmp_path / "first.json").exists()
-    found.first.write()
-    read = Results(tmp_path / "first.json")
-    assert read.cells == found.first.cells
+    assert not (tmp_path / "runs.json").exists()
+    found.runs.write()
+    read = Results(tmp_path / "runs.json")
+    assert read.cells == found.runs.cells
     cell = first_plan(CHOSEN, FULL)[-1].cell
-    assert not read.add([found.first.cells[key] for key in list(read.cells)[:3]])
+    assert not read.add([found.runs.cells[key] for key in list(read.cells)[:3]])
     more = made_up(replace(cell, seed=7))
     assert read.add([more])
     read.write()
-    assert len(Results(tmp_path / "first.json").cells) == len(found.first.cells) + 1
-    (tmp_path / "first.json").write_text("{}")
+    assert len(Results(tmp_path / "runs.json").cells) == len(found.runs.cells) + 1
+    (tmp_path / "runs.json").write_text("{}")
     with pytest.raises(ValueError, match="no file of results"):
-        Results(tmp_path / "first.json")
+        Results(tmp_path / "runs.json")
 
 
 def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
@@ -89,7 +88,7 @@ def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
 
 
 def test_without_results_nothing_is_claimed(tmp_path):
-    empty = Found(*(Results(tmp_path / f"{name}.json") for name in ("search", "first", "study")), FULL)
+    empty = Found(*(Results(tmp_path / f"{name}.json") for name in ("search", "runs")), FULL)
     made = blocks(empty, {}, again())
     assert set(made.values()) == {f"Not run yet: `{command}`." for command in again().values()}
     assert draw_figures(empty, tmp_path / "figures") == {}

@@ -109,15 +109,14 @@ def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Si
         bases = _bases(tasks, given.base_policies, make=not estimate_only) if wanted else {}
         plan = study_plan(found.chosen, size, tasks, bases)
     plan = [one for one in plan if not only or one.part in only]
-    results = {"first": found.first, "study": found.study}[item]
-    todo = _missing(plan, results, given.folder)
+    todo = _missing(plan, found.runs, given.folder)
     say_estimate(given.folder, todo, _slots(given), known=len(_unique(plan)) - len(todo))
     if estimate_only:
         _say_needs(todo)
         return 0
-    code = _run(item, given, todo, results)
+    code = _run(item, given, todo, found.runs)
     _write(given, found, usual)
-    return code if code == STOPPED else int(bool(_missing(plan, results, given.folder)))
+    return code if code == STOPPED else int(bool(_missing(plan, found.runs, given.folder)))
 
 
 def _search(given: Choices, found: Found, estimate_only: bool) -> int:
@@ -160,7 +159,6 @@ def _run(item: str, given: Choices, cells: Sequence[Cell], results: Results) -> 
         return 0
     again = given.command(item)
     print(f"to go on after an interruption: {again}", flush=True)
-    results.notes["command"] = command_of(item, quick=given.quick)
     folders = write_cells(given.folder, cells)
     engine = choose_engine(given.engine, given.workers, given.ray_address, given.slurm)
     return run_sweep(
@@ -193,8 +191,8 @@ def _unique(plan: Sequence[Planned]) -> list[Planned]:
 
 
 def _read(given: Choices, size: Size, tasks: tuple[str, ...]) -> Found:
-    files = {name: Results(given.results_folder / f"{name}.json") for name in ("search", "first", "study")}
-    return Found(files["search"], files["first"], files["study"], size, tasks)
+    files = (Results(given.results_folder / f"{name}.json") for name in ("search", "runs"))
+    return Found(*files, size, tasks)
 
 
 def _choose_something(found: Found) -> None:

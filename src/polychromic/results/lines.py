@@ -43,8 +43,7 @@ class Found:
     """All files of results, and the lines of their tables by item and task."""
 
     search: Results
-    first: Results
-    study: Results
+    runs: Results  # of the comparison and the study, which share some
     size: Size
     tasks: tuple[str, ...] = TASKS
 
@@ -57,11 +56,10 @@ class Found:
         """The lines of an item's table, whether they have results or not; none before settings are chosen."""
         if not {"ppo", "poly-ppo"} <= set(self.chosen.get(task, {})):
             return []
-        results = {"first": self.first, "study": self.study}[item]
-        bases = {one["base"]: f"{one['base']}/policy" for one in results.cells.values() if one["base"]}
         if item == "first":
-            return lines_of(first_plan(self.chosen, self.size, (task,)), results)
-        return lines_of(study_plan(self.chosen, self.size, (task,), bases), results)
+            return lines_of(first_plan(self.chosen, self.size, (task,)), self.runs)
+        bases = {one["base"]: f"{one['base']}/policy" for one in self.runs.cells.values() if one["base"]}
+        return lines_of(study_plan(self.chosen, self.size, (task,), bases), self.runs)
 
 
 def lines_of(plan: Sequence[Planned], results: Results) -> list[Line]:

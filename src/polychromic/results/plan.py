@@ -41,6 +41,7 @@ SET_READINGS: dict[str, Any] = {
     "forks_per_rollout": 2,
 }
 
+NO_FORKS: dict[str, Any] = {"fork_rule": "none", "forks_per_rollout": 0, "num_sets": 0}
 # The study: one change at a time to Poly-PPO with the settings that the search chose.
 FACTORS: dict[str, dict[str, dict[str, Any]]] = {
     "sets": {"all subsets": {"num_sets": 0}},
@@ -51,7 +52,12 @@ FACTORS: dict[str, dict[str, dict[str, Any]]] = {
     "forks": {
         "most uncertain": {"fork_rule": "most-uncertain"},
         "worst predicted": {"fork_rule": "worst-predicted"},
-        "none, all subsets": {"fork_rule": "none", "forks_per_rollout": 0, "num_sets": 0},
+        "none, all subsets": NO_FORKS,
+    },
+    # One group of all rollouts, where the closed form makes large sets affordable.
+    "set size": {
+        "n = 32, no forks": {**NO_FORKS, "set_size": 32},
+        "n = 32, no forks, to the end": {**NO_FORKS, "set_size": 32, "window": -1},
     },
 }
 CONFIGURATIONS, LENGTH, OBSERVATION, REFERENCE = "configurations", "length", "observation", "reference"
@@ -68,8 +74,7 @@ class Size:
     """How long runs are and how closely they are looked at."""
 
     search: Mapping[str, int]  # iterations by task
-    first: Mapping[str, int]
-    study: Mapping[str, int]
+    length: Mapping[str, int]  # of the comparison and the study
     long: Mapping[str, int]
     seeds: int
     attempts: int  # at each configuration, of every policy that is averaged
@@ -84,9 +89,8 @@ class Size:
 
 FULL = Size(
     search={"goto": 192, "fourrooms": 384},
-    first={"goto": 960, "fourrooms": 1600},
-    study={"goto": 640, "fourrooms": 800},
-    long={"goto": 2560, "fourrooms": 6400},
+    length={"goto": 480, "fourrooms": 960},
+    long={"goto": 1920, "fourrooms": 3840},
     seeds=3,
     attempts=160,
     rollouts=32,
@@ -96,9 +100,8 @@ FULL = Size(
 )
 QUICK = Size(
     search=dict.fromkeys(TASKS, 16),
-    first=dict.fromkeys(TASKS, 40),
-    study=dict.fromkeys(TASKS, 16),
-    long=dict.fromkeys(TASKS, 32),
+    length=dict.fromkeys(TASKS, 24),
+    long=dict.fromkeys(TASKS, 48),
     seeds=1,
     attempts=32,
     rollouts=8,
@@ -208,19 +211,19 @@ def settings_of(chosen: Chosen, task: str, method: str) -> dict[str, Any]:
 
 
 def first_plan(chosen: Chosen, size: Size, tasks: Sequence[str] = TASKS) -> list[Planned]:
-    """Every method with the chosen settings, then with the paper's own; the methods without UCB first.
+    """Every method with the chosen settings, those without UCB first; then these with the paper's own.
 
-    Methods whose search is not through yet are left out, but PPO and Poly-PPO must be there.
+    The paper gives no λ_UCB, so there is nothing literal about UCB. Methods whose search is not through yet are left out, but PPO and Poly-PPO must be there.
     """
     for task, method in product(tasks, ("ppo", POLY)):
         settings_of(chosen, task, method)
     plan = [Planned(part, PRETRAINED, base_cell(task, size)) for part in PARTS["first"] for task in tasks]
-    for part, methods in product(PARTS["first"], (PLAIN, UCB)):
+    for part, methods in ((CHOSEN, PLAIN), (CHOSEN, UCB), (PAPER, PLAIN)):
         for seed, task, method in product(range(size.seeds), tasks, methods):
             if part == CHOSEN and method not in chosen[task]:
                 continue
             own = settings_of(chosen, task, method) if part == CHOSEN else paper_settings(method, task)
-            plan.append(Planned(part, method, run_cell_of(task, method, seed, own, size.first[task], size)))
+            plan.append(Planned(part, method, run_cell_of(task, method, seed, own, size.length[task], size)))
     return plan
 
 
@@ -236,7 +239,7 @@ def study_plan(
         plan += _study_of_seed(chosen, size, task, seed)
     for seed, task, method in product(range(size.seeds), tasks, (POLY, "ppo")):
         own = settings_of(chosen, task, method)
-        label = f"{method}, {size.long[task] / size.study[task]:g} times as long"
+        label = f"{method}, {size.long[task] / size.length[task]:g} times as long"
         plan.append(Planned(LENGTH, label, run_cell_of(task, method, seed, own, size.long[task], size)))
     for task in tasks:
         for base in OTHER_BASES.get(task, ()):
@@ -246,7 +249,7 @@ def study_plan(
 
 
 def _study_of_seed(chosen: Chosen, size: Size, task: str, seed: int) -> Iterator[Planned]:
-    length = size.study[task]
+    length = size.length[task]
     poly, ppo = settings_of(chosen, task, POLY), settings_of(chosen, task, "ppo")
     yield Planned(REFERENCE, POLY, run_cell_of(task, POLY, seed, poly, length, size))
     yield Planned(REFERENCE, "ppo", run_cell_of(task, "ppo", seed, ppo, length, size))
@@ -264,5 +267,5 @@ def _from_base(chosen: Chosen, size: Size, task: str, base: str, policy: str) ->
     yield Planned(OBSERVATION, f"{base}, pretrained", base_cell(task, size, policy))
     for seed, method in product(range(size.seeds), (POLY, "ppo")):
         own = settings_of(chosen, task, method)
-        cell = run_cell_of(task, method, seed, own, size.study[task], size, policy=policy)
+        cell = run_cell_of(task, method, seed, own, size.length[task], size, policy=policy)
         yield Planned(OBSERVATION, f"{base}, {method}", cell)
