@@ -191,8 +191,8 @@ def _unique(plan: Sequence[Planned]) -> list[Planned]:
 
 
 def _read(given: Choices, size: Size, tasks: tuple[str, ...]) -> Found:
-    files = (Results(given.results_folder / f"{name}.json") for name in ("search", "runs"))
-    return Found(*files, size, tasks)
+    searched, runs = (Results(given.results_folder / f"{name}.json") for name in ("search", "runs"))
+    return Found(searched, runs, size, tasks)
 
 
 def _choose_something(found: Found) -> None:

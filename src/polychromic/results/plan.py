@@ -213,7 +213,8 @@ def settings_of(chosen: Chosen, task: str, method: str) -> dict[str, Any]:
 def first_plan(chosen: Chosen, size: Size, tasks: Sequence[str] = TASKS) -> list[Planned]:
     """Every method with the chosen settings, those without UCB first; then these with the paper's own.
 
-    The paper gives no λ_UCB, so there is nothing literal about UCB. Methods whose search is not through yet are left out, but PPO and Poly-PPO must be there.
+    The paper gives no λ_UCB, so there is nothing literal about UCB. Methods whose search is not through yet are left
+    out, but PPO and Poly-PPO must be there.
     """
     for task, method in product(tasks, ("ppo", POLY)):
         settings_of(chosen, task, method)
