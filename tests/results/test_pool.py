@@ -6,7 +6,7 @@ from made_up import made_up
 
 from polychromic.core.metrics import pass_at_k
 from polychromic.results.plan import FULL, run_cell_of
-from polychromic.results.pool import difference, figure_of, interval, still_moving, table_of
+from polychromic.results.pool import difference, figure_of, interval, over_seeds, still_moving, table_of
 
 
 def runs(chance, seeds=3):
@@ -61,3 +61,14 @@ def test_whether_a_curve_has_flattened():
     flat = [{"curve": {"iteration": [1, 2, 3, 4, 5], "success": [0.1, 0.5, 0.5, 0.5, 0.5]}}]
     assert still_moving(flat) == (0, 0, 0)
     assert still_moving([{"curve": {"iteration": [1], "success": [0.5]}}]) is None
+
+
+def test_curves_have_intervals_over_seeds():
+    values = np.array([[0.1, 0.5, 0.2], [0.2, 0.5, 0.4], [0.3, 0.5, 0.9]])
+    found = over_seeds(values)
+    np.testing.assert_allclose(found.mean, [0.2, 0.5, 0.5])
+    assert found.low[0] < 0.15 < 0.25 < found.high[0]
+    assert found.low[1] == found.high[1] == 0.5
+    assert found.high[2] - found.low[2] > found.high[0] - found.low[0]
+    one = over_seeds(values[:1])
+    assert (one.low == one.high).all()

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 from polychromic.policies.tensors import whole_file
 from polychromic.results.lines import METHOD_NAMES, NAMES, Found, Line, line_name
 from polychromic.results.plan import CHOSEN, OBSERVATION, POLY, REFERENCE
-from polychromic.results.pool import curve_of, difference, figure_of, pass_curve
+from polychromic.results.pool import curve_of, difference, figure_of, over_seeds, pass_curve
 from polychromic.sweep.cells import PRETRAINED
 
 # One colour per method wherever it appears, readable in grey and by colour-blind readers; UCB is dashed.
@@ -80,7 +80,7 @@ def _passk(axes: Axes, lines: Sequence[Line]) -> None:
 
 
 def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) -> Picture:
-    """Success and coverage during training against what was spent: a thick mean over seeds, thin single seeds.
+    """Success and coverage during training against what was spent: means over seeds with their intervals.
 
     base: the pretrained policy, a level line.
     """
@@ -107,9 +107,9 @@ def _curves(axes: Axes, lines: Sequence[Line], name: str, against: str) -> None:
             continue
         where, values = curve
         style = _style(line)
-        axes.plot(where, values.mean(axis=0), label=_legend(line), **style)
-        for one in values if len(values) > 1 else ():
-            axes.plot(where, one, color=style["color"], ls=style["ls"], lw=0.5, alpha=0.5)
+        shown = over_seeds(values)
+        axes.plot(where, shown.mean, label=_legend(line), **style)
+        axes.fill_between(where, shown.low, shown.high, color=style["color"], alpha=0.12, lw=0)
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
 
 

@@ -134,6 +134,17 @@ def curve_of(records: Records, name: str, against: str) -> tuple[NDArray[np.floa
     return np.asarray(where), np.array([one[name][:points] for one in curves], np.float64)
 
 
+def over_seeds(values: NDArray[np.float64]) -> Figure:
+    """The mean of curves [S, P] over seeds with its interval, [P] each; with one seed there is none."""
+    seeds, middle = len(values), values.mean(axis=0)
+    if seeds == 1:
+        return Figure(middle, middle, middle)
+    chosen = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), RESAMPLES) / seeds
+    means = middle + chosen @ (values - middle) * np.sqrt(seeds / (seeds - 1))
+    tail = 50 * (1 - CONFIDENCE)
+    return Figure(middle, *np.percentile(means, [tail, 100 - tail], axis=0))
+
+
 def still_moving(records: Records, name: str = "success") -> Figure | None:
     """How much a learning curve rose from the fifth before the last to the last one: mean, lowest, highest of seeds."""
     found = curve_of(records, name, "iteration")
