@@ -1,5 +1,7 @@
 """Settings for all tests."""
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,26 @@ from hypothesis import settings
 # A busy machine must not turn a slow example into a failure.
 settings.register_profile("polychromic", deadline=None)
 settings.load_profile("polychromic")
+
+COMPILED = pytest.StashKey[tempfile.TemporaryDirectory]()
+
+
+def pytest_configure(config):
+    """What this process has compiled serves those that its tests start, and the other way round.
+
+    Compiling is most of what tiny runs cost. JAX reads these when it is imported, which is later. Processes of
+    pytest-xdist have a folder each: JAX warns of a file that another one is just writing, and warnings are errors here.
+    """
+    config.stash[COMPILED] = tempfile.TemporaryDirectory(prefix="compiled-", ignore_cleanup_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = config.stash[COMPILED].name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"  # part of what compiled code is kept under
+
+
+def pytest_unconfigure(config):
+    """Without waiting for the end of the process, which would warn."""
+    if COMPILED in config.stash:
+        config.stash[COMPILED].cleanup()
 
 
 def pytest_collection_modifyitems(items):
