@@ -89,8 +89,8 @@ class Size:
 
 FULL = Size(
     search={"goto": 192, "fourrooms": 384},
-    length={"goto": 480, "fourrooms": 960},
-    long={"goto": 1920, "fourrooms": 3840},
+    length={"goto": 480, "fourrooms": 1280},
+    long={"goto": 1920, "fourrooms": 5120},
     seeds=3,
     attempts=160,
     rollouts=32,
