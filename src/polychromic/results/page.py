@@ -107,11 +107,30 @@ def _search_block(found: Found, command: str) -> str:
     waiting = sum(trial.score is None for _, trial in trials)
     through = sum(chain.chosen is not None for chain in chains)
     columns = ("task", "method", "stage", "settings", "success", "coverage", "sum")
-    note = f"Rule: {search.RULE}. In bold what each stage chose; the last of a method is what all else here uses."
     state = f"{through} of {len(chains)} searches are through"
     state += f"; {waiting} runs of the stages they are at are missing." if waiting else "."
-    table = _bare(Table("", note, columns, tuple(rows)))
-    return f"{table}\n\n{state}\n\n{_made(command, list(found.search.cells.values()))}"
+    every = _bare(Table("", "In bold what each stage chose.", columns, tuple(rows)))
+    chosen = _bare(Table("", f"Rule: {search.RULE}.", ("method", *_titles(found.tasks)), _chosen_rows(chains)))
+    return "\n\n".join(
+        [
+            chosen,
+            state,
+            _made(command, list(found.search.cells.values())),
+            f"<details markdown>\n<summary>All runs of the search</summary>\n\n{every}\n\n</details>",
+        ]
+    )
+
+
+def _titles(tasks: Sequence[str]) -> list[str]:
+    return [NAMES.get(task, task) for task in tasks]
+
+
+def _chosen_rows(chains: Sequence[search.Chain]) -> tuple[tuple[str, ...], ...]:
+    """What was chosen for every method, task by task."""
+    found: dict[str, list[str]] = {}
+    for chain in chains:
+        found.setdefault(chain.method, []).append(NOTHING if chain.chosen is None else _told(chain.chosen))
+    return tuple((METHOD_NAMES[method], *told) for method, told in found.items())
 
 
 def _told(settings: Mapping[str, Any]) -> str:
