@@ -3,6 +3,7 @@
 import numpy as np
 
 from polychromic.results.plan import identity
+from polychromic.results.records import resolved
 from polychromic.sweep.cells import PRETRAINED
 
 
@@ -15,6 +16,7 @@ def made_up(cell, chance=0.5, *, configurations=6, attempts=160, policies=5, bes
     mean = successes.mean(axis=0) / attempts
     record = {
         **identity(cell),
+        **resolved(cell),
         **({"best": True, "temperature": 0.2} if best else {}),
         "commits": ["0123abcd"],
         "cpu_seconds": {"training": 60.0, "evaluation": 30.0},
@@ -49,4 +51,4 @@ def made_up(cell, chance=0.5, *, configurations=6, attempts=160, policies=5, bes
 def searched(cell, score):
     """A result of a run of the search that ends with this success and nothing else."""
     curve = {"iteration": [1, 2, 3, 4], "success": [0.9, score, score, score], "coverage": [0.0] * 4}
-    return {**identity(cell), "commits": [], "cpu_seconds": {"training": 1.0}, "curve": curve}
+    return {**identity(cell), **resolved(cell), "commits": [], "cpu_seconds": {"training": 1.0}, "curve": curve}

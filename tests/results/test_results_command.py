@@ -8,7 +8,7 @@ import pytest
 from polychromic.cli import main
 from polychromic.results.command import Choices, run_item
 from polychromic.results.plan import FULL, QUICK, first_plan, identity, run_cell_of, study_plan
-from polychromic.results.records import Results, records_of
+from polychromic.results.records import Results, check_same, records_of, resolved
 from polychromic.runs import kept_policies
 from polychromic.sweep.cells import write_cells
 from polychromic.sweep.costs import estimate, measured
@@ -55,7 +55,8 @@ def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, c
         own = {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3, "configurations_per_iteration": 1}
         own |= {} if method.startswith("reinforce") else {"kl_coefficient": 0.01}
         own |= {"ucb": 0.1} if method.endswith("-ucb") else {}
-        known.add([{**template, **identity(run_cell_of("fourrooms", method, 0, own, 4, TINY))}])
+        known_cell = run_cell_of("fourrooms", method, 0, own, 4, TINY)
+        known.add([{**template, **identity(known_cell), **resolved(known_cell)}])
     known.write()
     assert run_item("first", given, size=TINY) == 0
     shown = capsys.readouterr()
@@ -100,6 +101,38 @@ def test_plans_spend_the_same_trajectories_on_every_method():
         assert {cell.config().kept_policies for cell in runs} == {4}
         # Late policies lie in the last tenth, wherever configurations are played together.
         assert all(4 * cell.config().checkpoint_every <= 0.1 * cell.iterations for cell in runs)
-    names = [one.cell.name for one in study_plan(chosen, FULL) if one.label != "pretrained"]
+    names = [one.cell.name for one in study_plan(chosen, {}, FULL) if one.label != "pretrained"]
     assert len(names) == len(set(names))
     assert estimate([one.cell for one in first_plan(chosen, QUICK)], measured()).core_seconds < 30 * 60
+
+
+def test_results_of_other_defaults_are_not_taken_for_ours(cell):
+    [record] = records_of(cell)
+    again = run_cell_of("fourrooms", "poly-ppo", 1, record["settings"], 4, TINY)
+    check_same(record, again)
+    assert record["config"]["clip"] == 0.2
+    record["config"]["clip"] = 0.3
+    with pytest.raises(ValueError, match=r"was run with clip 0\.3; this version would run it with 0\.2"):
+        check_same(record, again)
+    with pytest.raises(ValueError, match="base policy"):
+        check_same({**record, "config": {**record["config"], "clip": 0.2}, "parameters": "another"}, again)
+
+
+def test_two_that_write_the_same_file_lose_nothing(tmp_path, cell):
+    [record] = records_of(cell)
+    one, other = Results(tmp_path / "runs.json"), Results(tmp_path / "runs.json")
+    one.add([record])
+    one.write()
+    other.add([{**record, "seed": 2}])
+    other.write()
+    assert sorted(found["seed"] for found in Results(tmp_path / "runs.json").cells.values()) == [1, 2]
+
+
+def test_one_configuration_an_iteration_has_settings_of_its_own():
+    own = {"actor_learning_rate": 1e-4, "configurations_per_iteration": 8}
+    chosen = {"goto": {"ppo": own, "poly-ppo": own}}
+    best = {"goto": {"ppo": {"1": {"actor_learning_rate": 3e-5, "configurations_per_iteration": 1}}}}
+    plan = [one for one in study_plan(chosen, best, FULL, ("goto",)) if one.part == "configurations"]
+    rates = {one.cell.method: one.cell.settings["actor_learning_rate"] for one in plan}
+    assert rates == {"ppo": 3e-5, "poly-ppo": 1e-4}
+    assert {one.label for one in plan} == {"ppo, 1 an iteration", "poly-ppo, 1 an iteration"}

@@ -42,7 +42,10 @@ def whole(folder, *, without=()):
     searching.notes["chosen"] = CHOSEN
     for one in [one for chain in search_chains({}, FULL, TASK) for one in chain.missing]:
         searching.add([searched(one.cell, 0.5)])
-    plans = [first_plan(CHOSEN, FULL, TASK), study_plan(CHOSEN, FULL, TASK, {"goto-memory": "x/goto-memory/policy"})]
+    plans = [
+        first_plan(CHOSEN, FULL, TASK),
+        study_plan(CHOSEN, {}, FULL, TASK, {"goto-memory": "x/goto-memory/policy"}),
+    ]
     left = [[one for one in plan if (one.cell.method, one.cell.seed) not in without] for plan in plans]
     return Found(searching, results(folder / "runs.json", [*left[0], *left[1]]), FULL, TASK)
 
@@ -69,12 +72,12 @@ def test_a_file_of_results_is_merged_and_read_back(tmp_path):
 
 
 def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
-    found = whole(tmp_path, without={("ppo", 2)})
+    found = whole(tmp_path, without={("ppo", 2), ("ppo", 3), ("ppo", 4)})
     made = blocks(found, {}, again())
     table = made["first-goto"]
     assert "| Poly-PPO − PPO | +" in table  # PPO has two seeds: nothing is in bold
     assert re.search(r"\| Poly-PPO − pretrained \| \*\*\+", table)
-    assert "Missing: PPO (seeds 2)." in table
+    assert "Not run: PPO (seeds 2, 3, 4)." in table
     assert "| pretrained, best temperature (0.2) |" in table
     assert re.search(r"\| Poly-PPO \| \d\d\.\d \[\d\d\.\d, \d\d\.\d\] \| 80\.2 \|", table)
     assert "`polychromic reproduce first`" in table
@@ -82,9 +85,25 @@ def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
     study = made["study-goto"]
     assert "| window | W = 0 |" in study
     assert "goto-memory, ppo" in study
-    assert re.search(r"\| length \| Poly-PPO, 4 times as long \|", study)
+    assert re.search(r"\| length \| Poly-PPO, 2 times as long \| Poly-PPO \|", study)
+    assert "| set size | n = 32, no forks | none, all subsets |" in study
+    assert "Not run: goto-full, pretrained (seeds 0)" in study  # though the other rows are all there
+    assert re.search(r"\| the paper's literal settings \|.*\(a\) not resolved", study)  # two seeds of PPO
     assert "0 of 6 searches are through; 9 runs of the stages they are at are missing." in made["search"]
     assert made["search"].count("**0.500**") == 3
+
+
+def test_runs_that_broke_down_are_told_of(tmp_path):
+    found = whole(tmp_path)
+    broken = next(one for one in found.runs.cells.values() if one["method"] == "poly-ppo" and one["seed"] == 1)
+    gone = {name: broken[name] for name in ("task", "method", "base", "settings", "seed", "parameters", "config")}
+    found.runs.add([{**gone, "commits": [], "cpu_seconds": {}, "failed": "a loss is no longer finite"}])
+    line = next(line for item in ("first", "study") for line in found.lines(item, "goto") if line.broken)
+    assert line.missing == []
+    assert line.seeds == f"{len(line.records)} (1 more broke down)"
+    assert "Broke down (not finite any more), so that figures are of the others alone: " in "".join(
+        blocks(found, {}, again()).values()
+    )
 
 
 def test_without_results_nothing_is_claimed(tmp_path):

@@ -30,7 +30,7 @@ from polychromic.results.plan import (
     key_of,
     study_plan,
 )
-from polychromic.results.records import Results, records_of
+from polychromic.results.records import Results, check_same, records_of
 from polychromic.sweep.cells import Cell, write_cells
 from polychromic.sweep.command import EngineName, choose_engine, run_sweep
 from polychromic.sweep.drive import Summary
@@ -95,7 +95,7 @@ def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Si
     only = _checked("only", given.only, PARTS.get(item, ()))
     found = _read(given, size, tasks)
     if item == "search":
-        return _search(given, found, estimate_only)
+        return _search(given, found, usual, estimate_only)
     if given.quick or estimate_only:
         _choose_something(found)
     if item == "page":
@@ -107,7 +107,7 @@ def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Si
     else:
         wanted = OBSERVATION in only
         bases = _bases(tasks, given.base_policies, make=not estimate_only) if wanted else {}
-        plan = study_plan(found.chosen, size, tasks, bases)
+        plan = study_plan(found.chosen, found.best_by_configurations, size, tasks, bases)
     plan = [one for one in plan if not only or one.part in only]
     todo = _missing(plan, found.runs, given.folder)
     say_estimate(given.folder, todo, _slots(given), known=len(_unique(plan)) - len(todo))
@@ -119,7 +119,7 @@ def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Si
     return code if code == STOPPED else int(bool(_missing(plan, found.runs, given.folder)))
 
 
-def _search(given: Choices, found: Found, estimate_only: bool) -> int:
+def _search(given: Choices, found: Found, usual: Size, estimate_only: bool) -> int:
     """Stage after stage; what the next one tries follows from the results of those before."""
     results = found.search
     whole = [one.cell for one in search.most_search(found.size, found.tasks)]
@@ -136,11 +136,12 @@ def _search(given: Choices, found: Found, estimate_only: bool) -> int:
             "command": command_of("search", quick=given.quick),
             "rule": search.RULE,
             "chosen": {**found.chosen, **search.chosen_of(chains)},  # of other tasks: as it was
+            "best_by_configurations": {**found.best_by_configurations, **search.best_by_configurations(chains)},
         }
         waiting = [one for chain in chains for one in chain.missing]
         if not waiting:
             results.write()
-            _write(given, found, found.size)
+            _write(given, found, usual)
             return 0
         todo = _missing(waiting, results, given.folder)
         if not todo:
@@ -149,7 +150,7 @@ def _search(given: Choices, found: Found, estimate_only: bool) -> int:
         print(f"next: {'; '.join(stages)}")
         code = _run("search", given, todo, results)
         if code == STOPPED or _missing(waiting, results, given.folder):
-            _write(given, found, found.size)
+            _write(given, found, usual)
             return code or 1
 
 
@@ -180,6 +181,9 @@ def _keep_results(results: Results) -> Callable[[Summary], None]:
 
 def _missing(plan: Sequence[Planned], results: Results, folder: Path) -> list[Cell]:
     """Cells without a result, each once; those that were done in this folder get theirs first."""
+    for one in plan:
+        if key_of(one.cell) in results.cells:
+            check_same(results.cells[key_of(one.cell)], one.cell)
     unknown = [one.cell for one in _unique(plan) if key_of(one.cell) not in results.cells]
     if results.add([record for cell in unknown for record in records_of(folder / cell.name)]):
         results.write()

@@ -13,9 +13,11 @@ from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import FuncFormatter
 
 from polychromic.policies.tensors import whole_file
+from polychromic.results.changes import STRICT, compared_with
 from polychromic.results.lines import METHOD_NAMES, NAMES, Found, Line, line_name
 from polychromic.results.plan import CHOSEN, OBSERVATION, POLY, REFERENCE
 from polychromic.results.pool import curve_of, difference, figure_of, over_seeds, pass_curve
+from polychromic.results.words import enough
 from polychromic.sweep.cells import PRETRAINED
 
 # One colour per method wherever it appears, readable in grey and by colour-blind readers; UCB is dashed.
@@ -115,24 +117,28 @@ def _curves(axes: Axes, lines: Sequence[Line], name: str, against: str) -> None:
 
 def study_figure(task: str, lines: Sequence[Line]) -> Picture:
     """What every change adds to success and to pass@128, with intervals."""
-    references = {line.method: line.records for line in lines if line.part == REFERENCE}
     changes = [line for line in lines if line.part not in (REFERENCE, OBSERVATION)]
     picture = Picture(figsize=(9.2, 1.2 + 0.28 * len(changes)), layout="constrained")
     panels = picture.subplots(1, 2, sharey=True)
     for axes, name in zip(panels, ("success", "pass@128"), strict=True):
         for number, line in enumerate(changes):
-            base = references.get("ppo" if line.method == "ppo" else POLY)
-            gap = difference(line.records, base, name) if base else None
-            if gap is not None:
+            base = compared_with(line, lines)
+            gap = difference(line.records, base.records, name, STRICT) if base else None
+            if gap is not None and base is not None:
                 colour = COLOURS[line.method]
                 axes.plot([100 * gap.low, 100 * gap.high], [number, number], color=colour, lw=1.5)
-                axes.plot(100 * gap.mean, number, "o", color=colour, ms=4)
+                filled = colour if enough(line) and enough(base) else "white"  # too few seeds: hollow
+                axes.plot(100 * gap.mean, number, "o", color=colour, mfc=filled, ms=4)
         axes.axvline(0, color="black", lw=0.8)
         _plain(axes, f"change in {name}, points", "")
-    panels[0].set_yticks(range(len(changes)), [f"{line.part}: {line_name(line)}" for line in changes], fontsize=8)
+    panels[0].set_yticks(range(len(changes)), [_change_name(line) for line in changes], fontsize=8)
     panels[0].invert_yaxis()
-    panels[0].set_title(f"{NAMES.get(task, task)}: changes to the reference", fontsize=10)
+    panels[0].set_title(f"{NAMES.get(task, task)}: what a change adds (99 % intervals)", fontsize=10)
     return picture
+
+
+def _change_name(line: Line) -> str:
+    return f"{line.part}: {line_name(line)}" + (f" − {line.against}" if line.against else "")
 
 
 def readme_figure(found: Found) -> Picture | None:
@@ -142,7 +148,9 @@ def readme_figure(found: Found) -> Picture | None:
         task: [line for line in found.lines("first", task) if line.part == CHOSEN and line.method in wanted]
         for task in found.tasks
     }
-    ready = {task: lines for task, lines in by_task.items() if lines and all(line.records for line in lines)}
+    ready = {
+        task: lines for task, lines in by_task.items() if lines and all(line.records and enough(line) for line in lines)
+    }
     if not ready:
         return None
     picture = Picture(figsize=(3.7 * (1 + len(ready)), 3.4), layout="constrained")

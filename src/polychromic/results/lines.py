@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from polychromic.results.plan import TASKS, Planned, Size, first_plan, study_plan
+from polychromic.results.plan import OTHER_BASES, TASKS, Planned, Size, first_plan, study_plan
 from polychromic.results.records import BEST_MARK, Results
 from polychromic.sweep.cells import PRETRAINED
 
@@ -31,11 +31,18 @@ class Line:
     method: str
     records: list[dict[str, Any]]
     planned_seeds: tuple[int, ...]
+    broken: tuple[int, ...] = ()  # seeds whose runs broke down; no figure has them
+    against: str = ""  # in the study: the label that it is compared with; "": the reference of its method
 
     @property
     def missing(self) -> list[int]:
-        """Seeds that have no result."""
-        return sorted(set(self.planned_seeds) - {one["seed"] for one in self.records})
+        """Seeds that were not run."""
+        return sorted(set(self.planned_seeds) - {one["seed"] for one in self.records} - set(self.broken))
+
+    @property
+    def seeds(self) -> str:
+        """How many there are, as tables say it."""
+        return str(len(self.records)) + (f" ({len(self.broken)} more broke down)" if self.broken else "")
 
 
 @dataclass(frozen=True)
@@ -52,14 +59,19 @@ class Found:
         """Settings by task and method, as far as the search is through."""
         return dict(self.search.notes.get("chosen", {}))
 
+    @property
+    def best_by_configurations(self) -> Mapping[str, Any]:
+        """The best settings by task, method and configurations per iteration."""
+        return dict(self.search.notes.get("best_by_configurations", {}))
+
     def lines(self, item: str, task: str) -> list[Line]:
         """The lines of an item's table, whether they have results or not; none before settings are chosen."""
         if not {"ppo", "poly-ppo"} <= set(self.chosen.get(task, {})):
             return []
         if item == "first":
             return lines_of(first_plan(self.chosen, self.size, (task,)), self.runs)
-        bases = {one["base"]: f"{one['base']}/policy" for one in self.runs.cells.values() if one["base"]}
-        return lines_of(study_plan(self.chosen, self.size, (task,), bases), self.runs)
+        bases = {base: f"{base}/policy" for base in OTHER_BASES.get(task, ())}  # of which a result knows the name alone
+        return lines_of(study_plan(self.chosen, self.best_by_configurations, self.size, (task,), bases), self.runs)
 
 
 def lines_of(plan: Sequence[Planned], results: Results) -> list[Line]:
@@ -67,12 +79,14 @@ def lines_of(plan: Sequence[Planned], results: Results) -> list[Line]:
     seeds: dict[tuple[str, str, str], list[int]] = {}
     for one in plan:
         seeds.setdefault((one.part, one.label, one.line), []).append(one.cell.seed)
-    methods = {(one.part, one.label, one.line): one.cell.method for one in plan}
-    known = results.lines()
+    first = {(one.part, one.label, one.line): one for one in reversed(plan)}
+    known, broken = results.lines(), results.broken()
     lines = []
     for (part, label, key), planned in seeds.items():
-        method = methods[part, label, key]
-        lines.append(Line(part, label, method, known.get(key, []), tuple(planned)))
+        one = first[part, label, key]
+        method = one.cell.method
+        gone = tuple(broken.get(key, ()))
+        lines.append(Line(part, label, method, known.get(key, []), tuple(planned), gone, one.against))
         best = known.get(key + BEST_MARK, [])
         if method == PRETRAINED and best:
             name = f"{label}, best temperature ({best[0]['temperature']:g})"

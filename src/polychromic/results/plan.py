@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,9 @@ SET_READINGS: dict[str, Any] = {
 NO_FORKS: dict[str, Any] = {"fork_rule": "none", "forks_per_rollout": 0, "num_sets": 0}
 # The study: one change at a time to Poly-PPO with the settings that the search chose.
 FACTORS: dict[str, dict[str, dict[str, Any]]] = {
-    "sets": {"all subsets": {"num_sets": 0}},
-    "normalisation": {"each kind apart": {"normalise": "per-kind"}},
     "diversity": {"mean return alone": {"objective": "mean-return"}},
+    "normalisation": {"each kind apart": {"normalise": "per-kind"}},
+    "sets": {"all subsets": {"num_sets": 0}},
     "window": {"W = 0": {"window": 0}, "to the end": {"window": -1}},
     "initial state": {"no rollout state": {"initial_states_form_groups": False}},
     "forks": {
@@ -60,10 +60,16 @@ FACTORS: dict[str, dict[str, dict[str, Any]]] = {
         "n = 32, no forks, to the end": {**NO_FORKS, "set_size": 32, "window": -1},
     },
 }
+# What differs from the reference in more than one thing is compared with what it differs from in one.
+COMPARED_WITH = {
+    "none, all subsets": "all subsets",
+    "n = 32, no forks": "none, all subsets",
+    "n = 32, no forks, to the end": "n = 32, no forks",
+}
 CONFIGURATIONS, LENGTH, OBSERVATION, REFERENCE = "configurations", "length", "observation", "reference"
 PARTS = {
     "first": (CHOSEN, PAPER),
-    "study": (REFERENCE, CONFIGURATIONS, *FACTORS, LENGTH, OBSERVATION),
+    "study": (REFERENCE, CONFIGURATIONS, LENGTH, *FACTORS, OBSERVATION),
 }
 # Base policies that see or remember more; `polychromic pretrain` makes them, and none of them is shipped.
 OTHER_BASES = {"goto": ("goto-memory", "goto-full"), "fourrooms": ("fourrooms-full",)}
@@ -74,7 +80,8 @@ class Size:
     """How long runs are and how closely they are looked at."""
 
     search: Mapping[str, int]  # iterations by task
-    length: Mapping[str, int]  # of the comparison and the study
+    length: Mapping[str, int]  # of the comparison
+    study: Mapping[str, int]
     long: Mapping[str, int]
     seeds: int
     attempts: int  # at each configuration, of every policy that is averaged
@@ -83,6 +90,7 @@ class Size:
     search_points: int
     search_rollouts: int
     perturbed: bool = True
+    more_seeds: Mapping[str, int] = field(default_factory=dict)  # of PPO and Poly-PPO in the comparison, by task
     kept: int = KEPT
     settings: Mapping[str, Any] | None = None  # for all runs
 
@@ -90,8 +98,10 @@ class Size:
 FULL = Size(
     search={"goto": 192, "fourrooms": 384},
     length={"goto": 480, "fourrooms": 1280},
-    long={"goto": 1920, "fourrooms": 5120},
+    study={"goto": 480, "fourrooms": 640},
+    long={"goto": 960, "fourrooms": 5120},
     seeds=3,
+    more_seeds={"goto": 5},
     attempts=160,
     rollouts=32,
     points=20,
@@ -101,6 +111,7 @@ FULL = Size(
 QUICK = Size(
     search=dict.fromkeys(TASKS, 16),
     length=dict.fromkeys(TASKS, 24),
+    study=dict.fromkeys(TASKS, 24),
     long=dict.fromkeys(TASKS, 48),
     seeds=1,
     attempts=32,
@@ -119,6 +130,7 @@ class Planned:
     part: str
     label: str
     cell: Cell
+    against: str = ""  # the label of what it is compared with; "": the reference of its method
 
     @property
     def line(self) -> str:
@@ -219,29 +231,35 @@ def first_plan(chosen: Chosen, size: Size, tasks: Sequence[str] = TASKS) -> list
     for task, method in product(tasks, ("ppo", POLY)):
         settings_of(chosen, task, method)
     plan = [Planned(part, PRETRAINED, base_cell(task, size)) for part in PARTS["first"] for task in tasks]
-    for part, methods in ((CHOSEN, PLAIN), (CHOSEN, UCB), (PAPER, PLAIN)):
+    for part, methods in ((CHOSEN, PLAIN), (CHOSEN, UCB), (PAPER, ("ppo", POLY)), (PAPER, ("reinforce",))):
         for seed, task, method in product(range(size.seeds), tasks, methods):
             if part == CHOSEN and method not in chosen[task]:
                 continue
             own = settings_of(chosen, task, method) if part == CHOSEN else paper_settings(method, task)
             plan.append(Planned(part, method, run_cell_of(task, method, seed, own, size.length[task], size)))
+    for task in tasks:  # what everything else is compared with
+        for seed, method in product(range(size.seeds, size.more_seeds.get(task, 0)), ("ppo", POLY)):
+            own = settings_of(chosen, task, method)
+            plan.append(Planned(CHOSEN, method, run_cell_of(task, method, seed, own, size.length[task], size)))
     return plan
 
 
 def study_plan(
-    chosen: Chosen, size: Size, tasks: Sequence[str] = TASKS, bases: Mapping[str, str] | None = None
+    chosen: Chosen,
+    by_configurations: Mapping[str, Any],
+    size: Size,
+    tasks: Sequence[str] = TASKS,
+    bases: Mapping[str, str] | None = None,
 ) -> list[Planned]:
-    """The reference runs and every change to them, seed after seed; long runs, then other base policies, come last.
+    """The reference runs, then one change after the other, each with all seeds; other base policies come last.
 
+    by_configurations: the best settings by task, method and configurations per iteration, as far as they are known.
     bases: files of other base policies by name; those that are missing are left out.
     """
     plan = [Planned(REFERENCE, PRETRAINED, base_cell(task, size)) for task in tasks]
-    for seed, task in product(range(size.seeds), tasks):
-        plan += _study_of_seed(chosen, size, task, seed)
-    for seed, task, method in product(range(size.seeds), tasks, (POLY, "ppo")):
-        own = settings_of(chosen, task, method)
-        label = f"{method}, {size.long[task] / size.length[task]:g} times as long"
-        plan.append(Planned(LENGTH, label, run_cell_of(task, method, seed, own, size.long[task], size)))
+    for part in (_references, _configurations_of, _lengths, _changes):
+        for task in tasks:
+            plan += part(chosen, by_configurations, size, task)
     for task in tasks:
         for base in OTHER_BASES.get(task, ()):
             if base in (bases or {}):
@@ -249,24 +267,41 @@ def study_plan(
     return plan
 
 
-def _study_of_seed(chosen: Chosen, size: Size, task: str, seed: int) -> Iterator[Planned]:
-    length = size.length[task]
-    poly, ppo = settings_of(chosen, task, POLY), settings_of(chosen, task, "ppo")
-    yield Planned(REFERENCE, POLY, run_cell_of(task, POLY, seed, poly, length, size))
-    yield Planned(REFERENCE, "ppo", run_cell_of(task, "ppo", seed, ppo, length, size))
-    for method, own in ((POLY, poly), ("ppo", ppo)):
+def _references(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
+    for method, seed in product((POLY, "ppo"), range(size.seeds)):
+        own = settings_of(chosen, task, method)
+        yield Planned(REFERENCE, method, run_cell_of(task, method, seed, own, size.study[task], size))
+
+
+def _configurations_of(chosen: Chosen, best: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
+    """The other number of configurations an iteration, with the best settings that the search found for it."""
+    for method, seed in product((POLY, "ppo"), range(size.seeds)):
+        own = settings_of(chosen, task, method)
         other = 1 if own.get("configurations_per_iteration", 1) != 1 else 8
-        label = f"{method}, {other} an iteration"
-        changed = {**own, "configurations_per_iteration": other}
-        yield Planned(CONFIGURATIONS, label, run_cell_of(task, method, seed, changed, length, size))
+        flipped = {**own, "configurations_per_iteration": other}
+        changed = best.get(task, {}).get(method, {}).get(str(other), flipped)
+        cell = run_cell_of(task, method, seed, changed, size.study[task], size)
+        yield Planned(CONFIGURATIONS, f"{method}, {other} an iteration", cell)
+
+
+def _lengths(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
+    for method, seed in product(("ppo", POLY), range(size.seeds)):
+        own = settings_of(chosen, task, method)
+        label = f"{method}, {size.long[task] / size.study[task]:g} times as long"
+        yield Planned(LENGTH, label, run_cell_of(task, method, seed, own, size.long[task], size))
+
+
+def _changes(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
+    own = settings_of(chosen, task, POLY)
     for factor, levels in FACTORS.items():
-        for label, change in levels.items():
-            yield Planned(factor, label, run_cell_of(task, POLY, seed, {**poly, **change}, length, size))
+        for (label, change), seed in product(levels.items(), range(size.seeds)):
+            cell = run_cell_of(task, POLY, seed, {**own, **change}, size.study[task], size)
+            yield Planned(factor, label, cell, COMPARED_WITH.get(label, ""))
 
 
 def _from_base(chosen: Chosen, size: Size, task: str, base: str, policy: str) -> Iterator[Planned]:
     yield Planned(OBSERVATION, f"{base}, pretrained", base_cell(task, size, policy))
     for seed, method in product(range(size.seeds), (POLY, "ppo")):
         own = settings_of(chosen, task, method)
-        cell = run_cell_of(task, method, seed, own, size.length[task], size, policy=policy)
+        cell = run_cell_of(task, method, seed, own, size.study[task], size, policy=policy)
         yield Planned(OBSERVATION, f"{base}, {method}", cell)

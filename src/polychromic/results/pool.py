@@ -1,8 +1,8 @@
 """Seeds and configurations -> a figure with its interval.
 
 A line is the results of runs that differ in their seed alone: a table seeds × configurations for every figure. What one
-wants to speak about are other seeds and other configurations, so both are resampled, each on its own, with the figures
-of a configuration staying together over seeds and those of a seed over configurations.
+wants to speak about are other seeds and other configurations, so both vary in an interval, each on its own, with the
+figures of a configuration staying together over seeds and those of a seed over configurations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from polychromic.core.metrics import pass_at_k
 
-CONFIDENCE, RESAMPLES = 0.95, 2000
+CONFIDENCE, RESAMPLES = 0.95, 4000
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 Records = Sequence[Mapping[str, Any]]
@@ -27,6 +27,10 @@ class Figure(NamedTuple):
     mean: Any
     low: Any
     high: Any
+
+    def single(self) -> Figure:
+        """Of arrays with one figure, that figure."""
+        return Figure(*(float(np.squeeze(part)) for part in self))
 
     @property
     def clear(self) -> bool:
@@ -69,7 +73,7 @@ def figure_of(records: Records, name: str) -> Figure | None:
     return None if table is None else interval(table, weights_of(records, name))
 
 
-def difference(ours: Records, theirs: Records, name: str) -> Figure | None:
+def difference(ours: Records, theirs: Records, name: str, confidence: float = CONFIDENCE) -> Figure | None:
     """One line minus another one on the same configurations, which are resampled together; seeds apart."""
     first, second = table_of(ours, name), table_of(theirs, name)
     if first is None or second is None or first.shape[1] != second.shape[1]:
@@ -77,20 +81,31 @@ def difference(ours: Records, theirs: Records, name: str) -> Figure | None:
     weights = weights_of(ours, name)
     rng = np.random.default_rng(0)
     drawn = _configurations(rng, first.shape[1], weights)
-    gaps = _resampled(first, drawn, rng) - _resampled(second, drawn, rng)
+    wider = _wider(rng, len(first) + len(second) - 2)
+    gaps = _resampled(first, drawn, wider, rng) - _resampled(second, drawn, wider, rng)
     mean = np.average(first.mean(axis=0) - second.mean(axis=0), weights=weights)
-    return _figure(mean, gaps)
+    return _figure(mean, gaps, confidence).single()
 
 
 def interval(table: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Figure:
-    """The mean of a table [S, C] over seeds and configurations, with a two-way percentile bootstrap.
+    """The mean of a table [S, C] over seeds and configurations, with an interval for other seeds and configurations.
 
-    Resampling S seeds shows (S − 1)/S of their variance, a third too little at S = 3, so what a seed differs by from
-    the mean over seeds counts √(S/(S − 1)) times. With one seed the interval is over configurations alone.
+    Configurations are resampled. There are too few seeds for that: at S = 3 one resample in nine repeats a single seed.
+    What seeds differ by is drawn from a normal distribution with their variance and, as that is known from S values
+    only, scaled to Student's t with S − 1 degrees of freedom. With one seed the interval is over configurations alone.
     """
     rng = np.random.default_rng(0)
     drawn = _configurations(rng, table.shape[1], weights)
-    return _figure(np.average(table.mean(axis=0), weights=weights), _resampled(table, drawn, rng))
+    means = _resampled(table, drawn, _wider(rng, len(table) - 1), rng)
+    return _figure(np.average(table.mean(axis=0), weights=weights), means).single()
+
+
+def over_seeds(values: NDArray[np.float64]) -> Figure:
+    """The mean of curves [S, P] over seeds with its interval, [P] each; with one seed there is none."""
+    rng = np.random.default_rng(0)
+    middle = values.mean(axis=0)
+    means = middle + _wider(rng, len(values) - 1)[:, None] * (_seed_weights(rng, len(values)) @ (values - middle))
+    return _figure(middle, means)
 
 
 def _configurations(rng: np.random.Generator, count: int, weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
@@ -99,22 +114,30 @@ def _configurations(rng: np.random.Generator, count: int, weights: NDArray[np.fl
     return np.asarray(drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-12))
 
 
-def _resampled(table: NDArray[np.float64], drawn: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Means of the table over resampled seeds and configurations, [resamples]."""
-    seeds = len(table)
+def _wider(rng: np.random.Generator, degrees: int) -> NDArray[np.float64]:
+    """What turns normal numbers into Student's t with so many degrees of freedom, [resamples]."""
+    scale = degrees / rng.chisquare(degrees, RESAMPLES) if degrees else np.ones(RESAMPLES)
+    return np.asarray(np.sqrt(scale))
+
+
+def _seed_weights(rng: np.random.Generator, seeds: int) -> NDArray[np.float64]:
+    """Weights of the deviations of seeds, [resamples, S]: their sum has the variance of a mean over seeds, s²/S."""
+    return np.asarray(rng.standard_normal((RESAMPLES, seeds)) / np.sqrt(max(seeds * (seeds - 1), 1)))
+
+
+def _resampled(
+    table: NDArray[np.float64], drawn: NDArray[np.float64], wider: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Means of the table over drawn seeds and configurations, [resamples]."""
     middle = table.mean(axis=0)
-    means = drawn @ middle
-    if seeds > 1:
-        wider = (table - middle) * np.sqrt(seeds / (seeds - 1))
-        chosen = rng.multinomial(seeds, np.full(seeds, 1 / seeds), RESAMPLES) / seeds
-        means = means + np.einsum("rs,sc,rc->r", chosen, wider, drawn, optimize=True)
-    return np.asarray(means)
+    moved = np.einsum("rs,sc,rc->r", _seed_weights(rng, len(table)), table - middle, drawn, optimize=True)
+    return np.asarray(drawn @ middle + wider * moved)
 
 
-def _figure(mean: Any, resampled: NDArray[np.float64]) -> Figure:
-    tail = 50 * (1 - CONFIDENCE)
-    low, high = np.percentile(resampled, [tail, 100 - tail])
-    return Figure(float(mean), float(low), float(high))
+def _figure(mean: Any, resampled: NDArray[np.float64], confidence: float = CONFIDENCE) -> Figure:
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(resampled, [tail, 100 - tail], axis=0)
+    return Figure(mean, low, high)
 
 
 def pass_curve(records: Records) -> tuple[list[int], list[Figure]]:
@@ -134,25 +157,14 @@ def curve_of(records: Records, name: str, against: str) -> tuple[NDArray[np.floa
     return np.asarray(where), np.array([one[name][:points] for one in curves], np.float64)
 
 
-def over_seeds(values: NDArray[np.float64]) -> Figure:
-    """The mean of curves [S, P] over seeds with its interval, [P] each; with one seed there is none."""
-    seeds, middle = len(values), values.mean(axis=0)
-    if seeds == 1:
-        return Figure(middle, middle, middle)
-    chosen = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), RESAMPLES) / seeds
-    means = middle + chosen @ (values - middle) * np.sqrt(seeds / (seeds - 1))
-    tail = 50 * (1 - CONFIDENCE)
-    return Figure(middle, *np.percentile(means, [tail, 100 - tail], axis=0))
-
-
 def still_moving(records: Records, name: str = "success") -> Figure | None:
-    """How much a learning curve rose from the fifth before the last to the last one: mean, lowest, highest of seeds."""
+    """How much a learning curve rose from the fifth before the last to the last one, with its interval over seeds."""
     found = curve_of(records, name, "iteration")
     if found is None or found[1].shape[1] < 5:
         return None
     fifth = found[1].shape[1] // 5
     rises = found[1][:, -fifth:].mean(axis=1) - found[1][:, -2 * fifth : -fifth].mean(axis=1)
-    return Figure(float(rises.mean()), float(rises.min()), float(rises.max()))
+    return over_seeds(rises[:, None]).single()
 
 
 def cpu_hours(records: Records) -> float:
@@ -161,5 +173,5 @@ def cpu_hours(records: Records) -> float:
 
 
 def commits_of(records: Records) -> list[str]:
-    """All commits that took part, in order of appearance."""
-    return list(dict.fromkeys(commit for one in records for commit in one.get("commits", ())))
+    """All commits that took part."""
+    return sorted({commit for one in records for commit in one.get("commits", ())})

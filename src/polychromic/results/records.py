@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
@@ -16,7 +17,7 @@ from typing import Any
 from polychromic.errors import UserError
 from polychromic.evaluate.targets import EVALUATION
 from polychromic.policies.tensors import whole_file
-from polychromic.results.plan import identity, key_of
+from polychromic.results.plan import WATCHING, identity, key_of
 from polychromic.runs import read_json, read_lines
 from polychromic.sweep.cells import PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.progress import read_status
@@ -60,8 +61,18 @@ class Results:
                 found.setdefault(key_of(one, seed=False) + _best_mark(one), []).append(one)
         return found
 
+    def broken(self) -> dict[str, list[int]]:
+        """Seeds of the runs that broke down, by line."""
+        found: dict[str, list[int]] = {}
+        for one in self.cells.values():
+            if "failed" in one:
+                found.setdefault(key_of(one, seed=False), []).append(one["seed"])
+        return {key: sorted(seeds) for key, seeds in found.items()}
+
     def write(self) -> None:
-        """The file, whole or not at all, in an order of its own."""
+        """The file, whole or not at all, in an order of its own; with what others have added to it meanwhile."""
+        if self.path.exists():
+            self.cells = {**Results(self.path).cells, **self.cells}
         cells = sorted(self.cells.values(), key=lambda one: (one["task"], one["method"], key_of(one), _best_mark(one)))
         head = json.dumps({"format": FORMAT, **self.notes}, indent=1, ensure_ascii=False)[:-2]
         rows = ",\n".join("  " + json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in cells)
@@ -103,6 +114,29 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
     return [record]
 
 
+def resolved(cell: Cell) -> dict[str, Any]:
+    """All settings of a run, those too that it leaves at their defaults, and the parameters that it begins with."""
+    if cell.method == PRETRAINED:
+        return {"parameters": cell.base_parameters}
+    config = json.loads(json.dumps(asdict(cell.config())))
+    return {
+        "parameters": cell.base_parameters,
+        "config": {name: value for name, value in config.items() if name not in (*WATCHING, "seed")},
+    }
+
+
+def check_same(record: Mapping[str, Any], cell: Cell) -> None:
+    """Refuse a result of settings that this version would run otherwise, as its defaults have changed since."""
+    now = resolved(cell)
+    before, after = ({**one.get("config", {}), "base policy": one.get("parameters")} for one in (record, now))
+    for name in before.keys() | after.keys():
+        if before.get(name) != after.get(name):
+            raise UserError(
+                f"results: {cell.task}, {cell.method}, seed {cell.seed} was run with {name} {before.get(name)!r}; "
+                f"this version would run it with {after.get(name)!r}; give another folder with --results"
+            )
+
+
 def _about(folder: Path, cell: Cell) -> dict[str, Any]:
     history = read_lines(folder / ATTEMPTS)
     commits = list(dict.fromkeys(line["commit"] for line in history if line.get("commit")))
@@ -110,6 +144,7 @@ def _about(folder: Path, cell: Cell) -> dict[str, Any]:
     scored = float(read_json(folder / EVALUATION_CPU)) if (folder / EVALUATION_CPU).exists() else 0.0
     return {
         **identity(cell),
+        **resolved(cell),
         "commits": commits,
         "cpu_seconds": {"training": round(trained, 1), "evaluation": round(scored, 1)},
     }

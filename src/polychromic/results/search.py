@@ -15,6 +15,7 @@ from polychromic.results.plan import PLAIN, TASKS, UCB, Planned, Size, key_of, r
 
 RULE = "success + coverage, both averaged over the last three evaluations of a run; at a tie the earlier candidate"
 LAST = 3
+CONFIGURATIONS_STAGE = "configurations"
 SEED = 100
 RATES = (1e-5, 3e-5, 1e-4)
 KLS = (0.01, 0.005, 0.05, 0.1)
@@ -64,7 +65,7 @@ def stages_of(method: str) -> dict[str, Callable[[Settings], list[Settings]]]:
             if method == "reinforce"
             else {"KL": lambda own: [{**own, "kl_coefficient": value} for value in KLS]}
         ),
-        "configurations": lambda own: [
+        CONFIGURATIONS_STAGE: lambda own: [
             own,
             {**own, "configurations_per_iteration": 8},
             {**_with_rate(own, 3 * own["actor_learning_rate"]), "configurations_per_iteration": 8},
@@ -130,6 +131,17 @@ def chosen_of(chains: Sequence[Chain]) -> dict[str, dict[str, Settings]]:
     for chain in chains:
         if chain.chosen is not None:
             found.setdefault(chain.task, {})[chain.method] = chain.chosen
+    return found
+
+
+def best_by_configurations(chains: Sequence[Chain]) -> dict[str, dict[str, dict[str, Settings]]]:
+    """The best settings for each number of configurations an iteration, by task and method."""
+    found: dict[str, dict[str, dict[str, Settings]]] = {}
+    for chain in chains:
+        tried = [trial for trial in chain.trials if trial.stage == CONFIGURATIONS_STAGE and trial.score is not None]
+        for trial in sorted(tried, key=lambda trial: trial.score or 0.0):
+            number = str(trial.settings["configurations_per_iteration"])
+            found.setdefault(chain.task, {}).setdefault(chain.method, {})[number] = trial.settings
     return found
 
 

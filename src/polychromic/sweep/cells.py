@@ -78,6 +78,11 @@ class Cell:
         number = "" if self.method == PRETRAINED else f"-{self.seed}"
         return f"{self.task.replace('/', '_')}-{self.method}{number}-{digest}"
 
+    @property
+    def base_parameters(self) -> str:
+        """A hash of the parameters that it begins with."""
+        return self._base()[1]
+
     def _base(self) -> tuple[PolicyInfo, str]:
         """What is known of the policy that it begins with; nothing if that is still to be made, as in estimates."""
         named = self.policy or self.task
