@@ -1,0 +1,124 @@
+"""The tables of the study: what one change makes of the outcome, and where the paper's pattern shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from polychromic.report.tables import NOTHING, Table
+from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
+from polychromic.results.plan import CHOSEN, CONFIGURATIONS, LENGTH, OBSERVATION, PAPER, POLY, REFERENCE
+from polychromic.results.pool import difference
+from polychromic.results.words import BOLD, bare, enough, folded, footer, gap, number, percent, told
+from polychromic.sweep.cells import PRETRAINED
+
+STRICT = 0.99  # of the intervals of changes: there are some fifty of them, of which one in twenty would lie
+CHANGED = ("success", "pass@32", "pass@128", "perturbed")
+ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed")
+
+
+def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command: str, figure: str | None) -> str:
+    """All tables of the study of a task. `first`: the lines of the comparison, for the paper's settings."""
+    pattern = _pattern_table(lines, first)
+    if not any(line.records for line in lines if line.part != REFERENCE):
+        parts = [f"Not run yet: `{command}`."] + ([bare(pattern)] if pattern.rows else [])
+        return "\n\n".join(parts)
+    references = [line for line in lines if line.part == REFERENCE and line.method in (POLY, "ppo")]
+    made = [
+        f"{METHOD_NAMES[line.method]} with {told(own['settings'])}, {own['iterations']} iterations"
+        for line in references
+        for own in line.records[:1]
+    ]
+    parts = [f"The reference: {'; '.join(made)}."] if made else []
+    parts.append(bare(_changes_table(lines)))
+    parts += [f"![What decides the outcome on {NAMES.get(task, task)}]({figure})"] if figure else []
+    parts.append(folded("All figures of these runs", bare(_absolute_table(lines))))
+    parts += [bare(pattern)] if pattern.rows else []
+    usual = [line for line in lines if line.part != OBSERVATION]
+    other = [line for line in lines if line.part == OBSERVATION]
+    parts.append(footer(usual, command))
+    if other:
+        parts.append(footer(other, f"{command} --only observation"))
+    return "\n\n".join(parts)
+
+
+def compared_with(line: Line, lines: Sequence[Line]) -> Line | None:
+    """What a line of the study is a change of; nothing for references and for other base policies."""
+    if line.part in (REFERENCE, OBSERVATION):
+        return None
+    wanted = line.against or ("ppo" if line.method == "ppo" else POLY)
+    return next((one for one in lines if one.label == wanted and (line.against or one.part == REFERENCE)), None)
+
+
+def _changes_table(lines: Sequence[Line]) -> Table:
+    rows = []
+    for line in lines:
+        base = compared_with(line, lines)
+        if base is not None:
+            gaps = [gap(line, base, name, STRICT) for name in CHANGED]
+            rows.append((line.part, line_name(line), line_name(base), *gaps, line.seeds))
+    note = (
+        f"What a change adds, in points, with 99 % intervals, as there are many of them; {BOLD}. An interval with zero "
+        "in it does not say that there is no effect, but that none larger than its ends is likely."
+    )
+    columns = ("factor", "change", "minus", *(f"Δ {name}" for name in CHANGED), "seeds")
+    return Table("", note, columns, tuple(rows))
+
+
+def _absolute_table(lines: Sequence[Line]) -> Table:
+    rows = [
+        (
+            line.part,
+            line_name(line),
+            *(percent(line, name) for name in ABSOLUTE),
+            number(line, "entropy", 2),
+            line.seeds,
+        )
+        for line in lines
+    ]
+    return Table("", "", ("factor", "line", *(f"{name} %" for name in ABSOLUTE), "entropy", "seeds"), tuple(rows))
+
+
+def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
+    """Where Poly-PPO and PPO were run under the same conditions: does the paper's pattern show there?"""
+    together: dict[str, dict[str, Line]] = {}
+    names = {CHOSEN: "the settings of the search", PAPER: "the paper's literal settings"}
+    for line in first:
+        together.setdefault(names[line.part], {}).setdefault(line.method, line)
+    for line in lines:
+        if line.part in (CONFIGURATIONS, LENGTH):
+            together.setdefault(line.label.split(", ")[-1], {}).setdefault(line.method, line)
+        elif line.part == OBSERVATION:
+            together.setdefault(line.label.split(", ")[0], {}).setdefault(line.method, line)
+    shipped = next((line for line in first if line.method == PRETRAINED), None)
+    rows = [_pattern_row(name, by, by.get(PRETRAINED) or shipped) for name, by in together.items()]
+    columns = ("under", *(f"Poly-PPO − PPO, {name}" for name in CHANGED), "PPO − pretrained, pass@128", "seen")
+    note = (
+        "The paper's pattern has three parts: (a) Poly-PPO is ahead of PPO in success and (b) far ahead at many "
+        f"attempts, and (c) PPO is below the pretrained policy there. Differences in points, 95 % intervals; {BOLD}."
+    )
+    return Table("", note, columns, tuple(row for row in rows if row))
+
+
+def _pattern_row(name: str, by: Mapping[str, Line], base: Line | None) -> tuple[str, ...]:
+    poly, ppo = by.get(POLY), by.get("ppo")
+    if poly is None or ppo is None or not poly.records or not ppo.records:
+        return ()
+    gaps = [gap(poly, ppo, what) for what in CHANGED]
+    seen = [
+        f"({letter}) {_seen(*pair, what, sign)}"
+        for letter, pair, what, sign in (
+            ("a", (poly, ppo), "success", 1),
+            ("b", (poly, ppo), "pass@128", 1),
+            ("c", (ppo, base), "pass@128", -1),
+        )
+    ]
+    return (name, *gaps, gap(ppo, base, "pass@128"), ", ".join(seen))
+
+
+def _seen(ours: Line, theirs: Line | None, name: str, sign: int) -> str:
+    found = difference(ours.records, theirs.records, name) if theirs is not None and theirs.records else None
+    if theirs is None or found is None:
+        return NOTHING
+    if not found.clear or not enough(ours) or not enough(theirs):
+        return "not resolved"
+    return "yes" if sign * found.mean > 0 else "the opposite"

@@ -1,0 +1,129 @@
+"""The tables of a comparison of methods, beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polychromic.report.tables import NOTHING, Table, paper_results
+from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
+from polychromic.results.pool import Figure, cpu_hours, still_moving
+from polychromic.results.words import BOLD, bare, footer, gap, number, percent, points, printed, told
+from polychromic.sweep.cells import PRETRAINED
+
+COMPARED = ("success", "pass@32", "pass@128", "perturbed")
+LITTLE = 0.01  # of a rise that counts as flat
+
+
+def comparison_block(task: str, lines: Sequence[Line], command: str, figures: Sequence[str | None]) -> str:
+    """All tables and figures of a comparison."""
+    if not any(line.records for line in lines):
+        return f"Not run yet: `{command}`."
+    own = sorted(lines, key=_place)
+    tables = [_main_table(task, own), _attempts_table(own), _differences_table(own)]
+    parts = [bare(table) for table in tables]
+    parts += [f"![{_described(one, task)}]({one})" for one in figures if one]
+    trained = [line for line in own if any("iterations" in one for one in line.records)]
+    if trained:
+        parts += [bare(_runs_table(trained)), _flatness(trained)]
+    return "\n\n".join([*parts, footer(lines, command)])
+
+
+def _main_table(task: str, lines: Sequence[Line]) -> Table:
+    paper = paper_results()
+    rewards = dict(zip(paper["methods"], paper["reward_and_success_percent"].get(task, []), strict=False))
+    starts = dict(zip(paper["methods"], paper["perturbed_start_success_percent"].get(task, []), strict=False))
+    rows = []
+    for line in lines:
+        their_reward, their_success = rewards.get(line.method, (None, None))
+        rows.append(
+            (
+                line_name(line),
+                percent(line, "success"),
+                printed(their_success),
+                number(line, "reward_0.5"),
+                number(line, "reward_0.9"),
+                printed(their_reward, 3),
+                percent(line, "perturbed"),
+                printed(starts.get(line.method)),
+                line.seeds,
+            )
+        )
+    columns = ("method", "success %", "paper: success", "reward (0.5)", "reward (0.9)", "paper: reward")
+    return Table("", "", (*columns, "perturbed starts %", "paper: perturbed", "seeds"), tuple(rows))
+
+
+def _attempts_table(lines: Sequence[Line]) -> Table:
+    rows = [
+        (
+            line_name(line),
+            *(percent(line, f"pass@{k}") for k in (1, 8, 32, 128)),
+            percent(line, "coverage"),
+            number(line, "entropy", 2),
+            number(line, "distinct_strategies", 1),
+        )
+        for line in lines
+    ]
+    note = (
+        "Several attempts: pass@1 is success; coverage is the share of configurations solved in any of 160 attempts; "
+        "room sets are how many different sets of rooms these attempts visit. The paper prints pass@k as curves only."
+    )
+    columns = ("method", *(f"pass@{k} %" for k in (1, 8, 32, 128)), "coverage %", "entropy", "room sets")
+    return Table("", note, columns, tuple(rows))
+
+
+def _differences_table(lines: Sequence[Line]) -> Table:
+    """The pattern that the paper reports, as differences with their intervals."""
+    by = {line.label: line for line in lines}
+    pairs = [("poly-ppo", "ppo"), ("poly-ppo", "reinforce"), ("poly-ppo-ucb", "ppo-ucb"), ("ppo", PRETRAINED)]
+    pairs += [("poly-ppo", PRETRAINED), ("reinforce", PRETRAINED)]
+    rows = []
+    for ours, theirs in pairs:
+        if ours in by and theirs in by and by[ours].records and by[theirs].records:
+            gaps = [gap(by[ours], by[theirs], name) for name in COMPARED]
+            rows.append((f"{METHOD_NAMES[ours]} − {METHOD_NAMES[theirs]}", *gaps))
+    return Table("", f"Differences in points; {BOLD}.", ("difference", *COMPARED), tuple(rows))
+
+
+def _runs_table(lines: Sequence[Line]) -> Table:
+    rows = []
+    for line in lines:
+        first = line.records[0]
+        means = [sum(one[name] for one in line.records) / len(line.records) for name in ("trajectories", "steps")]
+        rises = [still_moving(line.records, name) for name in ("success", "coverage")]
+        rows.append(
+            (
+                line_name(line),
+                told(first["settings"]),
+                str(first["iterations"]),
+                *(f"{value:,.0f}" for value in means),
+                ", ".join(map(str, first.get("averaged_after", []))),
+                *(NOTHING if rise is None else points(rise) for rise in rises),
+                f"{60 * cpu_hours(line.records) / len(line.records):.1f}",
+            )
+        )
+    note = (
+        "What was run (means over seeds); lr is the learning rate of the actor, C the configurations an iteration, λ "
+        "that of UCB. Rise: the last fifth of training minus the fifth before it, in points."
+    )
+    columns = ("method", "settings", "iterations", "trajectories", "steps", "averaged after")
+    return Table("", note, (*columns, "rise of success", "rise of coverage", "CPU minutes"), tuple(rows))
+
+
+def _flatness(lines: Sequence[Line]) -> str:
+    rises: dict[str, Figure] = {
+        line_name(line): rise for line in lines if (rise := still_moving(line.records)) is not None
+    }
+    moving = [f"{name} ({100 * rise.mean:+.1f})" for name, rise in rises.items() if abs(rise.mean) > LITTLE]
+    if not moving:
+        return "The curves of success have flattened: none moved by more than a point in the last fifth of training."
+    return f"Not flat yet, success still moving by more than a point in the last fifth: {', '.join(moving)}."
+
+
+def _described(figure: str, task: str) -> str:
+    return f"{'pass@k' if 'passk' in figure else 'Learning curves'} on {NAMES.get(task, task)}"
+
+
+def _place(line: Line) -> int:
+    """As in the paper's tables; what has no name there belongs to the line before it, the pretrained policy."""
+    order = list(METHOD_NAMES)
+    return order.index(line.method) if line.method in order else 0
