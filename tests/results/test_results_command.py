@@ -10,7 +10,7 @@ from polychromic.results.command import Choices, run_item
 from polychromic.results.plan import FULL, QUICK, first_plan, identity, run_cell_of, study_plan
 from polychromic.results.records import Results, check_same, records_of, resolved
 from polychromic.runs import kept_policies
-from polychromic.sweep.cells import write_cells
+from polychromic.sweep.cells import Evaluation, write_cells
 from polychromic.sweep.costs import estimate, measured
 from polychromic.sweep.run_cell import run_cell
 
@@ -114,6 +114,8 @@ def test_results_of_other_defaults_are_not_taken_for_ours(cell):
     record["config"]["clip"] = 0.3
     with pytest.raises(ValueError, match=r"was run with clip 0\.3; this version would run it with 0\.2"):
         check_same(record, again)
+    with pytest.raises(ValueError, match="was run with attempts 8; this version would run it with 160"):
+        check_same({**record, "config": {**record["config"], "clip": 0.2}}, replace(again, evaluation=Evaluation(160)))
     with pytest.raises(ValueError, match="base policy"):
         check_same({**record, "config": {**record["config"], "clip": 0.2}, "parameters": "another"}, again)
 

@@ -129,6 +129,8 @@ def check_same(record: Mapping[str, Any], cell: Cell) -> None:
     """Refuse a result of settings that this version would run otherwise, as its defaults have changed since."""
     now = resolved(cell)
     before, after = ({**one.get("config", {}), "base policy": one.get("parameters")} for one in (record, now))
+    if "failed" not in record:  # a quick look is no result of the long way
+        before["attempts"], after["attempts"] = record.get("attempts", 0), cell.evaluation.attempts
     for name in before.keys() | after.keys():
         if before.get(name) != after.get(name):
             raise UserError(
