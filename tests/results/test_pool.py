@@ -6,7 +6,7 @@ from made_up import made_up
 
 from polychromic.core.metrics import pass_at_k
 from polychromic.results.plan import FULL, run_cell_of
-from polychromic.results.pool import difference, figure_of, interval, over_seeds, still_moving, table_of
+from polychromic.results.pool import at_equal_steps, difference, figure_of, interval, over_seeds, still_moving, table_of
 
 
 def runs(chance, seeds=3):
@@ -86,3 +86,13 @@ def test_curves_have_intervals_over_seeds():
     assert found.high[2] - found.low[2] > found.high[0] - found.low[0]
     one = over_seeds(values[:1])
     assert (one.low == one.high).all()
+
+
+def test_lines_are_compared_at_equal_steps():
+    short = [{"curve": {"steps": [10, 20], "success": [0.2, 0.4 + seed / 100]}} for seed in range(3)]
+    long = [{"curve": {"steps": [10, 30, 50], "success": [0.1, 0.3, 0.9]}} for _ in range(3)]
+    steps, gap = at_equal_steps(short, long, "success")
+    assert steps == 20
+    assert gap.mean == pytest.approx(0.41 - 0.2)
+    assert gap.low < gap.mean < gap.high
+    assert at_equal_steps(short, [{}], "success") is None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from polychromic.report.tables import NOTHING, Table, paper_results
 from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
-from polychromic.results.pool import Figure, cpu_hours, still_moving
+from polychromic.results.pool import Figure, at_equal_steps, cpu_hours, still_moving
 from polychromic.results.words import BOLD, bare, footer, gap, number, percent, points, printed, told
 from polychromic.sweep.cells import PRETRAINED
 
@@ -24,8 +24,8 @@ def comparison_block(task: str, lines: Sequence[Line], command: str, figures: Se
     parts += [f"![{_described(one, task)}]({one})" for one in figures if one]
     trained = [line for line in own if any("iterations" in one for one in line.records)]
     if trained:
-        parts += [bare(_runs_table(trained)), _flatness(trained)]
-    return "\n\n".join([*parts, footer(lines, command)])
+        parts += [bare(_runs_table(trained)), _flatness(trained), _per_step(trained)]
+    return "\n\n".join(part for part in [*parts, footer(lines, command)] if part)
 
 
 def _main_table(task: str, lines: Sequence[Line]) -> Table:
@@ -117,6 +117,22 @@ def _flatness(lines: Sequence[Line]) -> str:
     if not moving:
         return "The curves of success have flattened: none moved by more than a point in the last fifth of training."
     return f"Not flat yet, success still moving by more than a point in the last fifth: {', '.join(moving)}."
+
+
+def _per_step(lines: Sequence[Line]) -> str:
+    """Poly-PPO and PPO at the same number of environment steps, as vines are shorter than whole episodes."""
+    by = {line.label: line for line in lines}
+    if "ppo" not in by or "poly-ppo" not in by:
+        return ""
+    ours, theirs = by["poly-ppo"], by["ppo"]
+    found = {name: at_equal_steps(ours.records, theirs.records, name) for name in ("success", "coverage")}
+    told_of = [f"{name} {points(gap)}" for name, both in found.items() if both is not None for gap in both[1:]]
+    steps = next((both[0] for both in found.values() if both is not None), 0.0)
+    return (
+        f"At equal environment steps ({steps / 1e6:.2f} million, the most that all of their runs made) the learning "
+        f"curves differ by, Poly-PPO − PPO in points: {', '.join(told_of)} (coverage in "
+        f"{ours.records[0]['rollouts']} attempts; 95 % intervals over seeds)."
+    )
 
 
 def _described(figure: str, task: str) -> str:

@@ -167,6 +167,23 @@ def still_moving(records: Records, name: str = "success") -> Figure | None:
     return over_seeds(rises[:, None]).single()
 
 
+def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, Figure] | None:
+    """One line minus another where their learning curves have made the same number of environment steps.
+
+    That number is what the run with the fewest made in all; curves are read off between their points. The interval is
+    over seeds.
+    """
+    curves = [[one["curve"] for one in records if name in one.get("curve", {})] for records in (ours, theirs)]
+    if not all(curves):
+        return None
+    steps = min(one["steps"][-1] for line in curves for one in line)
+    first, second = (np.array([[np.interp(steps, one["steps"], one[name])] for one in line]) for line in curves)
+    rng = np.random.default_rng(0)
+    wider, alone = _wider(rng, len(first) + len(second) - 2), np.ones((RESAMPLES, 1))
+    gaps = _resampled(first, alone, wider, rng) - _resampled(second, alone, wider, rng)
+    return steps, _figure(first.mean() - second.mean(), gaps).single()
+
+
 def cpu_hours(records: Records) -> float:
     """Of training and evaluating."""
     return float(sum(sum(one.get("cpu_seconds", {}).values()) for one in records) / 3600)
