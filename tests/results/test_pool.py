@@ -96,3 +96,8 @@ def test_lines_are_compared_at_equal_steps():
     assert gap.mean == pytest.approx(0.41 - 0.2)
     assert gap.low < gap.mean < gap.high
     assert at_equal_steps(short, [{}], "success") is None
+
+
+def test_intervals_of_shares_are_shares():
+    found = figure_of(runs(0.97), "pass@8")
+    assert found.mean <= found.high <= 1

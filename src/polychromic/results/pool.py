@@ -70,7 +70,11 @@ def weights_of(records: Records, name: str) -> NDArray[np.float64] | None:
 def figure_of(records: Records, name: str) -> Figure | None:
     """A figure of a line."""
     table = table_of(records, name)
-    return None if table is None else interval(table, weights_of(records, name))
+    if table is None:
+        return None
+    found = interval(table, weights_of(records, name))
+    share = name in ("success", "coverage", "perturbed") or name.startswith("pass@")
+    return Figure(found.mean, max(found.low, 0.0), min(found.high, 1.0)) if share else found
 
 
 def difference(ours: Records, theirs: Records, name: str, confidence: float = CONFIDENCE) -> Figure | None:
