@@ -54,13 +54,14 @@ def draw_figures(found: Found, folder: Path, *, refer: str = "figures") -> dict[
 
 def passk_figure(task: str, lines: Sequence[Line]) -> Picture:
     """pass@k of every method: those without UCB and the pretrained policy on the left, those with it on the right."""
-    picture = Picture(figsize=(9.2, 3.6), layout="constrained")
-    panels = picture.subplots(1, 2, sharey=True)
-    for axes, kind in zip(panels, ("", "-ucb"), strict=True):
+    kinds = ("", "-ucb") if any(line.method.endswith("-ucb") for line in lines) else ("",)
+    picture = Picture(figsize=(4.6 * len(kinds), 3.6), layout="constrained")
+    panels = picture.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    for axes, kind in zip(panels, kinds, strict=True):
         own = [line for line in lines if line.method in (PRETRAINED, "") or line.method.endswith("-ucb") == bool(kind)]
         _passk(axes, own)
         axes.set_title(f"{NAMES.get(task, task)}{', with UCB' if kind else ''}", fontsize=10)
-    panels[1].set_ylabel("")
+    panels[-1].set_ylabel("" if len(kinds) > 1 else "pass@k")
     return picture
 
 
@@ -111,7 +112,8 @@ def _curves(axes: Axes, lines: Sequence[Line], name: str, against: str) -> None:
         style = _style(line)
         shown = over_seeds(values)
         axes.plot(where, shown.mean, label=_legend(line), **style)
-        axes.fill_between(where, shown.low, shown.high, color=style["color"], alpha=0.12, lw=0)
+        low, high = np.clip(shown.low, 0, 1), np.clip(shown.high, 0, 1)  # all curves are shares
+        axes.fill_between(where, low, high, color=style["color"], alpha=0.12, lw=0)
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
 
 
