@@ -10,11 +10,12 @@ from made_up import made_up, searched
 
 from polychromic.cli import main
 from polychromic.results.draw import draw_figures
-from polychromic.results.lines import Found
+from polychromic.results.lines import Found, Line
 from polychromic.results.page import blocks, command_of, fill, skeleton, write_page
 from polychromic.results.plan import FULL, PLAIN, TASKS, UCB, first_plan, study_plan
 from polychromic.results.records import Results
 from polychromic.results.search import search_chains, start_of
+from polychromic.results.words import gap
 from polychromic.sweep.cells import PRETRAINED
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +92,18 @@ def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
     assert re.search(r"\| the paper's literal settings \|.*\(a\) not resolved", study)  # two seeds of PPO
     assert "0 of 6 searches are through; 9 runs of the stages they are at are missing." in made["search"]
     assert made["search"].count("**0.500**") == 3
+
+
+def test_a_difference_that_rounds_to_nothing_is_not_in_bold():
+    def line(values):
+        return Line("", "", "ppo", [{"entropy": values}] * 3, (0, 1, 2))
+
+    flat = [0.5] * 6
+    assert gap(line([0.5002] * 6), line(flat), "entropy") == "+0.0 [+0.0, +0.0]"
+    assert gap(line([0.51] * 6), line(flat), "entropy") == "**+1.0 [+1.0, +1.0]**"
+    assert (
+        gap(Line("", "", "ppo", [{"entropy": [0.51] * 6}] * 3, (0, 1, 2), broken=(3,)), line(flat), "entropy")[0] == "+"
+    )
 
 
 def test_runs_that_broke_down_are_told_of(tmp_path):

@@ -8,7 +8,7 @@ from polychromic.report.tables import NOTHING, Table
 from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
 from polychromic.results.plan import CHOSEN, CONFIGURATIONS, LENGTH, OBSERVATION, PAPER, POLY, REFERENCE
 from polychromic.results.pool import difference
-from polychromic.results.words import BOLD, bare, enough, folded, footer, gap, number, percent, told
+from polychromic.results.words import BOLD, bare, folded, footer, gap, number, percent, resolved_gap, told
 from polychromic.sweep.cells import PRETRAINED
 
 STRICT = 0.99  # of the intervals of changes: there are some fifty of them, of which one in twenty would lie
@@ -119,6 +119,6 @@ def _seen(ours: Line, theirs: Line | None, name: str, sign: int) -> str:
     found = difference(ours.records, theirs.records, name) if theirs is not None and theirs.records else None
     if theirs is None or found is None:
         return NOTHING
-    if not found.clear or not enough(ours) or not enough(theirs):
+    if not resolved_gap(found, ours, theirs):
         return "not resolved"
     return "yes" if sign * found.mean > 0 else "the opposite"

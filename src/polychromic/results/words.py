@@ -11,6 +11,7 @@ from polychromic.results.pool import CONFIDENCE, Figure, commits_of, cpu_hours, 
 from polychromic.sweep.cells import PRETRAINED
 
 SEEDS = 3  # fewer say nothing about other seeds
+SMALLEST = 0.0005  # what the tables round to 0.0 points
 BOLD = f"in bold where the interval leaves out zero, there are {SEEDS} seeds or more and no run broke down"
 
 
@@ -42,7 +43,12 @@ def gap(ours: Line | None, theirs: Line | None, name: str, confidence: float = C
     found = difference(ours.records, theirs.records, name, confidence)
     if found is None:
         return NOTHING
-    return f"**{points(found)}**" if found.clear and enough(ours) and enough(theirs) else points(found)
+    return f"**{points(found)}**" if resolved_gap(found, ours, theirs) else points(found)
+
+
+def resolved_gap(found: Figure, ours: Line, theirs: Line) -> bool:
+    """Whether a difference of two lines says something: a clear sign, not 0.0 points, and enough seeds."""
+    return found.clear and abs(found.mean) >= SMALLEST and enough(ours) and enough(theirs)
 
 
 def enough(line: Line) -> bool:
