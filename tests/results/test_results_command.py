@@ -101,8 +101,13 @@ def test_plans_spend_the_same_trajectories_on_every_method():
         assert {cell.config().kept_policies for cell in runs} == {4}
         # Late policies lie in the last tenth, wherever configurations are played together.
         assert all(4 * cell.config().checkpoint_every <= 0.1 * cell.iterations for cell in runs)
-    names = [one.cell.name for one in study_plan(chosen, {}, FULL) if one.label != "pretrained"]
+    study = [one for one in study_plan(chosen, {}, FULL) if one.label != "pretrained"]
+    names = [one.cell.name for one in study if "as in the comparison" not in one.label]
     assert len(names) == len(set(names))
+    labels = {one.label for one in study}
+    assert all(one.against in labels for one in study if one.against)
+    compared = {one.label.split(",")[0] for one in study if one.against.endswith("as in the comparison")}
+    assert compared == {"ppo", "poly-ppo"}
     assert estimate([one.cell for one in first_plan(chosen, QUICK)], measured()).core_seconds < 30 * 60
 
 

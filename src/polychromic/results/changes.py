@@ -22,7 +22,7 @@ def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command
     if not any(line.records for line in lines if line.part != REFERENCE):
         parts = [f"Not run yet: `{command}`."] + ([bare(pattern)] if pattern.rows else [])
         return "\n\n".join(parts)
-    references = [line for line in lines if line.part == REFERENCE and line.method in (POLY, "ppo")]
+    references = [line for line in lines if line.part == REFERENCE and line.label in (POLY, "ppo")]
     made = [
         f"{METHOD_NAMES[line.method]} with {told(own['settings'])}, {own['iterations']} iterations"
         for line in references
@@ -84,14 +84,25 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
     names = {CHOSEN: "the settings of the search", PAPER: "the paper's literal settings"}
     for line in first:
         together.setdefault(names[line.part], {}).setdefault(line.method, line)
+    compared = [line.records for line in first if line.records]
     for line in lines:
-        if line.part in (CONFIGURATIONS, LENGTH):
+        if line.records in compared:
+            continue  # where the comparison is as long as the longer runs, its row is there already
+        if line.part == REFERENCE and line.label in (POLY, "ppo"):
+            together.setdefault(f"{names[CHOSEN]}, shorter", {}).setdefault(line.method, line)
+        elif line.part in (CONFIGURATIONS, LENGTH):
             together.setdefault(line.label.split(", ")[-1], {}).setdefault(line.method, line)
         elif line.part == OBSERVATION:
             together.setdefault(line.label.split(", ")[0], {}).setdefault(line.method, line)
     shipped = next((line for line in first if line.method == PRETRAINED), None)
     rows = [_pattern_row(name, by, by.get(PRETRAINED) or shipped) for name, by in together.items()]
-    columns = ("under", *(f"Poly-PPO − PPO, {name}" for name in CHANGED), "PPO − pretrained, pass@128", "seen")
+    columns = (
+        "under",
+        "trajectories",
+        *(f"Poly-PPO − PPO, {name}" for name in CHANGED),
+        "PPO − pretrained, pass@128",
+        "seen",
+    )
     note = (
         "The paper's pattern has three parts: (a) Poly-PPO is ahead of PPO in success and (b) far ahead at many "
         f"attempts, and (c) PPO is below the pretrained policy there. Differences in points, 95 % intervals; {BOLD}."
@@ -112,7 +123,8 @@ def _pattern_row(name: str, by: Mapping[str, Line], base: Line | None) -> tuple[
             ("c", (ppo, base), "pass@128", -1),
         )
     ]
-    return (name, *gaps, gap(ppo, base, "pass@128"), ", ".join(seen))
+    trajectories = f"{ppo.records[0]['trajectories']:,}"
+    return (name, trajectories, *gaps, gap(ppo, base, "pass@128"), ", ".join(seen))
 
 
 def _seen(ours: Line, theirs: Line | None, name: str, sign: int) -> str:

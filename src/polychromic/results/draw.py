@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 from polychromic.policies.tensors import whole_file
 from polychromic.results.changes import STRICT, compared_with
 from polychromic.results.lines import METHOD_NAMES, NAMES, Found, Line, line_name
-from polychromic.results.plan import CHOSEN, OBSERVATION, POLY, REFERENCE
+from polychromic.results.plan import AS_COMPARED, CHOSEN, OBSERVATION, POLY, REFERENCE
 from polychromic.results.pool import curve_of, difference, figure_of, over_seeds, pass_curve
 from polychromic.results.words import enough
 from polychromic.sweep.cells import PRETRAINED
@@ -140,7 +140,8 @@ def study_figure(task: str, lines: Sequence[Line]) -> Picture:
 
 
 def _change_name(line: Line) -> str:
-    return f"{line.part}: {line_name(line)}" + (f" − {line.against}" if line.against else "")
+    against = "" if line.against.endswith(AS_COMPARED) else line.against  # of the same method, as if there were none
+    return f"{line.part}: {line_name(line)}" + (f" − {against}" if against else "")
 
 
 def readme_figure(found: Found) -> Picture | None:

@@ -67,6 +67,7 @@ COMPARED_WITH = {
     "n = 32, no forks, to the end": "n = 32, no forks",
 }
 CONFIGURATIONS, LENGTH, OBSERVATION, REFERENCE = "configurations", "length", "observation", "reference"
+AS_COMPARED = "as in the comparison"
 PARTS = {
     "first": (CHOSEN, PAPER),
     "study": (REFERENCE, CONFIGURATIONS, LENGTH, *FACTORS, OBSERVATION),
@@ -87,6 +88,7 @@ class Size:
     attempts: int  # at each configuration, of every policy that is averaged
     rollouts: int  # at each configuration, of the points of learning curves
     points: int  # of a learning curve
+    study_points: int  # of those that the study alone has, which draws none
     search_points: int
     search_rollouts: int
     perturbed: bool = True
@@ -98,13 +100,14 @@ class Size:
 FULL = Size(
     search={"goto": 192, "fourrooms": 384},
     length={"goto": 480, "fourrooms": 1280},
-    study={"goto": 480, "fourrooms": 640},
-    long={"goto": 960, "fourrooms": 5120},
+    study={"goto": 240, "fourrooms": 640},
+    long={"goto": 480, "fourrooms": 5120},
     seeds=3,
     more_seeds={"goto": 5},
     attempts=160,
     rollouts=32,
     points=20,
+    study_points=5,
     search_points=6,
     search_rollouts=32,
 )
@@ -117,6 +120,7 @@ QUICK = Size(
     attempts=32,
     rollouts=8,
     points=4,
+    study_points=2,
     search_points=2,
     search_rollouts=8,
     perturbed=False,
@@ -171,16 +175,20 @@ def run_cell_of(
     length: int,
     size: Size,
     *,
+    points: int = 0,
     search: bool = False,
     policy: str = "",
 ) -> Cell:
-    """A run of so many trajectories, whatever its configurations per iteration, with its evaluations spread evenly."""
+    """A run of so many trajectories, whatever its configurations per iteration, with its evaluations spread evenly.
+
+    points: of its learning curve, if not as many as those of the comparison have.
+    """
     readings = {**READINGS, **(SET_READINGS if method.startswith("poly") else {}), **(size.settings or {})}
     own = {**readings, **settings}
     iterations = max(1, length // own.get("configurations_per_iteration", 1))
     own |= {
         "iterations": iterations,
-        "evaluate_every": max(1, iterations // (size.search_points if search else size.points)),
+        "evaluate_every": max(1, iterations // (size.search_points if search else points or size.points)),
         "evaluation_rollouts": size.search_rollouts if search else size.rollouts,
         "checkpoint_every": max(1, iterations // CHECKPOINTS),
         "kept_policies": 0 if search else size.kept,
@@ -268,20 +276,29 @@ def study_plan(
 
 
 def _references(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
+    """PPO and Poly-PPO with the chosen settings: as long as the changes, and those of the comparison."""
     for method, seed in product((POLY, "ppo"), range(size.seeds)):
         own = settings_of(chosen, task, method)
-        yield Planned(REFERENCE, method, run_cell_of(task, method, seed, own, size.study[task], size))
+        short = run_cell_of(task, method, seed, own, size.study[task], size, points=size.study_points)
+        yield Planned(REFERENCE, method, short)
+    for method, seed in product((POLY, "ppo"), range(size.seeds)):
+        own = settings_of(chosen, task, method)
+        whole = run_cell_of(task, method, seed, own, size.length[task], size)
+        yield Planned(REFERENCE, f"{method}, {AS_COMPARED}", whole)
 
 
 def _configurations_of(chosen: Chosen, best: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
-    """The other number of configurations an iteration, with the best settings that the search found for it."""
+    """The other number of configurations an iteration, with the best settings that the search found for it.
+
+    It was the largest lever of the search, so these runs are as long as those of the comparison.
+    """
     for method, seed in product((POLY, "ppo"), range(size.seeds)):
         own = settings_of(chosen, task, method)
         other = 1 if own.get("configurations_per_iteration", 1) != 1 else 8
         flipped = {**own, "configurations_per_iteration": other}
         changed = best.get(task, {}).get(method, {}).get(str(other), flipped)
-        cell = run_cell_of(task, method, seed, changed, size.study[task], size)
-        yield Planned(CONFIGURATIONS, f"{method}, {other} an iteration", cell)
+        cell = run_cell_of(task, method, seed, changed, size.length[task], size)
+        yield Planned(CONFIGURATIONS, f"{method}, {other} an iteration", cell, f"{method}, {AS_COMPARED}")
 
 
 def _lengths(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
@@ -295,7 +312,8 @@ def _changes(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> Ite
     own = settings_of(chosen, task, POLY)
     for factor, levels in FACTORS.items():
         for (label, change), seed in product(levels.items(), range(size.seeds)):
-            cell = run_cell_of(task, POLY, seed, {**own, **change}, size.study[task], size)
+            length, points = size.study[task], size.study_points
+            cell = run_cell_of(task, POLY, seed, {**own, **change}, length, size, points=points)
             yield Planned(factor, label, cell, COMPARED_WITH.get(label, ""))
 
 
@@ -303,5 +321,6 @@ def _from_base(chosen: Chosen, size: Size, task: str, base: str, policy: str) ->
     yield Planned(OBSERVATION, f"{base}, pretrained", base_cell(task, size, policy))
     for seed, method in product(range(size.seeds), (POLY, "ppo")):
         own = settings_of(chosen, task, method)
-        cell = run_cell_of(task, method, seed, own, size.study[task], size, policy=policy)
+        length, points = size.study[task], size.study_points
+        cell = run_cell_of(task, method, seed, own, length, size, points=points, policy=policy)
         yield Planned(OBSERVATION, f"{base}, {method}", cell)
