@@ -52,7 +52,7 @@ def measure_task(task: str) -> dict[str, Any]:
     world, saved = world_of(target), target.saved
     found: dict[str, Any] = {"iteration_seconds": {}, "compiling_seconds": {}, "bytes_per_iteration": {}}
     for method in METHODS:
-        config = make_config(method, task, iterations=10**6, evaluate_every=0)
+        config = make_config(method, task, iterations=10**6, evaluate_every=0, configurations_per_iteration=1)
         visits = VisitCounts()
         turn = functools.partial(iterate, world, saved, init_learner(saved.params, config), config, visits=visits)
         # The same iterations twice: the first time everything they need is compiled.

@@ -5,7 +5,13 @@ from polychromic.cli import main
 
 
 def test_a_table_is_made_and_made_again_from_the_same_runs(tmp_path, monkeypatch, capsys):
-    small = {"iterations": 1, "budget": 4, "rollouts_per_state": 4, "evaluation_rollouts": 1}
+    small = {
+        "iterations": 1,
+        "configurations_per_iteration": 1,
+        "budget": 4,
+        "rollouts_per_state": 4,
+        "evaluation_rollouts": 1,
+    }
     everywhere = dict.fromkeys(reproduce.ITEMS, ("fourrooms",))
     monkeypatch.setattr(reproduce, "FULL", reproduce.Scale(("ppo",), 1, 2, small, everywhere))
     for item in ("table1", "table2", "passk"):

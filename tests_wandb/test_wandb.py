@@ -11,6 +11,8 @@ from polychromic.cli import main
 SHORT = [
     "--iterations",
     "4",
+    "--configurations-per-iteration",
+    "1",
     "--evaluation-rollouts",
     "2",
     "--budget",

@@ -17,13 +17,18 @@ from polychromic.config_check import (
     nearest,
 )
 from polychromic.errors import UserError
+from polychromic.tuned import tuned_settings
 
 Schedule = Literal["constant", "linear", "cosine"]
 
 
 @dataclass(frozen=True)
 class Config:
-    """Every choice of a run. Defaults are the paper's values, or this project's readings where it gives none."""
+    """Every choice of a run.
+
+    Defaults are the paper's values, or this project's readings where it gives none; on the tasks of the paper
+    `make_config` puts the settings in their place that a search found to be better.
+    """
 
     method: str = "poly-ppo"
     """reinforce, ppo, poly-ppo, grpo or rloo, each also with -ucb; sets the defaults of the fields below."""
@@ -204,7 +209,8 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
     Args:
         method: one of `METHODS`.
         task: a task with a preset of its own, or anything else for the common one.
-        preset: 'default', or 'paper' for the paper's values whatever the defaults are.
+        preset: 'default' (on the paper's grid tasks the settings of `tuned.py`), or 'paper' for the paper's values
+            whatever the defaults are.
         changes: any field of `Config`.
     """
     if not isinstance(method, str) or method not in METHODS:
@@ -216,7 +222,9 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
         if name not in known:
             raise UserError(f"{name} is not a setting; {nearest(name, known)}".rstrip("; "))
     readings = {**PRESETS[preset], **(_PAPER_SETS if preset == "paper" and method.startswith("poly") else {})}
-    return Config(**{**readings, **METHODS[method], **TASK_PRESETS.get(task, {}), **changes, "method": method})
+    found = tuned_settings(method, task) if preset == "default" else {}
+    own = {**readings, **METHODS[method], **TASK_PRESETS.get(task, {}), **found}
+    return Config(**{**own, **changes, "method": method})
 
 
 def from_dict(saved: Mapping[str, Any]) -> Config:

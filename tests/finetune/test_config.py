@@ -1,4 +1,6 @@
+import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -7,6 +9,7 @@ from polychromic.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS
 from polychromic.collect import FORK_RULES
 from polychromic.config import METHODS, Config, from_dict, largest_group, make_config, scheduled
 from polychromic.config_check import NAMED_FUNCTIONS
+from polychromic.results.plan import FULL
 
 
 def test_defaults_are_the_papers():
@@ -16,6 +19,20 @@ def test_defaults_are_the_papers():
     assert (config.epochs, config.minibatch_size, config.clip, config.window) == (2, 64, 0.2, 5)
     assert (config.actor_learning_rate, config.critic_learning_rate) == (1e-5, 1e-4)
     assert make_config("poly-ppo", "triangle").window == 0
+
+
+def test_the_papers_grid_tasks_have_the_settings_that_the_search_chose():
+    notes = json.loads((Path(__file__).parents[2] / "results" / "search.json").read_text())
+    for task, methods in notes["chosen"].items():
+        for method, chosen in methods.items():
+            config = asdict(make_config(method, task))
+            assert {name: config[name] for name in chosen} == chosen
+            assert config["iterations"] * config["configurations_per_iteration"] == FULL.length[task]
+    goto, pickup = make_config("ppo-ucb", "goto"), make_config("ppo-ucb", "pickup")
+    assert goto == pickup != make_config("ppo-ucb")
+    assert make_config("grpo", "goto") == make_config("grpo")
+    paper = make_config("ppo", "goto", preset="paper")
+    assert (paper.configurations_per_iteration, paper.actor_learning_rate, paper.iterations) == (1, 1e-5, 500)
 
 
 def test_the_paper_preset_is_the_pseudocode_taken_literally():

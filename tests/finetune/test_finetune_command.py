@@ -12,7 +12,18 @@ import pytest
 from polychromic.cli import main
 from polychromic.train_command import parse
 
-SHORT = ["--iterations", "2", "--evaluation-rollouts", "2", "--budget", "21", "--set-size", "2"]
+SHORT = [
+    "--iterations",
+    "2",
+    "--configurations-per-iteration",
+    "1",
+    "--evaluation-rollouts",
+    "2",
+    "--budget",
+    "21",
+    "--set-size",
+    "2",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from polychromic.sweep.lock import holder
 
 SETTINGS = {
     "iterations": 4, "budget": 20, "rollouts_per_state": 4, "forks_per_rollout": 1, "set_size": 2,
-    "evaluation_rollouts": 4, "checkpoint_every": 2,
+    "evaluation_rollouts": 4, "evaluate_every": 50, "checkpoint_every": 2, "configurations_per_iteration": 1,
 }  # fmt: skip
 SET = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
 CHOICES = ["--tasks", "fourrooms", "--methods", "ppo", "poly-ppo", *SET, "--attempts", "8"]

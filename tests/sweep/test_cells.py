@@ -34,11 +34,11 @@ def test_every_combination_is_a_cell_and_the_first_seed_comes_first():
 def test_a_folder_is_named_after_what_decides_the_results():
     plain = Cell("goto", "ppo", 0)
     # A default that is spelled out is the same run.
-    assert Cell("goto", "ppo", 0, {"iterations": 500}).name == plain.name
+    assert Cell("goto", "ppo", 0, {"iterations": 60}).name == plain.name
     assert Cell("goto", "ppo", 0, evaluation=Evaluation(attempts=8)).name == plain.name
     others = [
         Cell("goto", "ppo", 1),
-        Cell("goto", "ppo", 0, {"iterations": 501}),
+        Cell("goto", "ppo", 0, {"iterations": 61}),
         Cell("goto", "ppo", 0, horizon=50),
         Cell("goto", "ppo", 0, policy="goto"),
         Cell("pickup", "ppo", 0),

@@ -33,23 +33,24 @@ COSTS = {
 
 
 def test_costs_add_up():
-    ppo = Cell("goto", "ppo", 0, {"iterations": 100})
+    own = {"iterations": 100, "configurations_per_iteration": 1, "evaluate_every": 50}
+    ppo = Cell("goto", "ppo", 0, own)
     # 100 iterations, two brief evaluations of 32 rollouts, one of 160 attempts.
     assert cell_seconds(ppo, COSTS) == 100 * 2 + 2 * 10 + 40
-    half = replace(ppo, settings={"iterations": 100, "budget": 68}, evaluation=Evaluation(80, perturbed=True))
+    half = replace(ppo, settings={**own, "budget": 68}, evaluation=Evaluation(80, perturbed=True))
     assert cell_seconds(half, COSTS) == 100 * 1 + 2 * 10 + 20 + 5
     assert cell_seconds(Cell("goto", "pretrained", 0), COSTS) == 40 + 60 + 40
     assert cell_bytes(ppo, COSTS) == 1000 + 100 * 100
     assert cell_bytes(replace(ppo, method="ppo-ucb"), COSTS) == 1000 + 100 * 107
     # What was never measured costs what the dearest does; a task is told.
     assert cell_seconds(replace(ppo, method="grpo"), COSTS) == 100 * 3 + 2 * 10 + 40
-    assert estimate([ppo, ppo, Cell("pickup", "ppo", 0)], COSTS) == Estimate(
+    assert estimate([ppo, ppo, Cell("pickup", "ppo", 0, {**own, "iterations": 500})], COSTS) == Estimate(
         2 * 260.0 + 1000 + 10 * 10 + 40, 2 * 11000 + 51000, ("pickup",)
     )
 
 
 def test_the_pace_of_this_machine_is_learnt_from_cells_that_ran():
-    cell = Cell("goto", "ppo", 0)
+    cell = Cell("goto", "ppo", 0, {"configurations_per_iteration": 1})
     status = Status("x", ("goto", "ppo"), "running", 3, 500)
     assert pace_here([cell], [status], COSTS) == 1.0
     assert pace_here([cell], [replace(status, iteration_seconds=5.0)], COSTS) == 2.5

@@ -59,11 +59,12 @@ def cell_bytes(cell: Cell, costs: Mapping[str, Any]) -> int:
     task = _of_task(cell.task, costs)
     if cell.method == PRETRAINED:
         return int(task["fixed_bytes"])
+    config = cell.config()
     grows = task["log_bytes_per_iteration"]
     if cell.method.endswith("-ucb"):
-        grows += _of_method(task["bytes_per_iteration"], cell.method)
+        grows += _of_method(task["bytes_per_iteration"], cell.method) * config.configurations_per_iteration
     # A kept policy takes about a quarter of what a run keeps anyway: its policy, its checkpoint, an evaluation.
-    kept = task["fixed_bytes"] * cell.config().kept_policies // 4
+    kept = task["fixed_bytes"] * config.kept_policies // 4
     return int(task["fixed_bytes"] + kept + grows * cell.iterations)
 
 
