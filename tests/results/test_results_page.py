@@ -37,7 +37,7 @@ def results(path, plan):
     return found
 
 
-def whole(folder, *, without=()):
+def whole(folder, *, without=(), bases=("goto-memory",)):
     """Everything there is to run, with made-up results; `without`: (method, seed) that are missing."""
     searching = Results(folder / "search.json")
     searching.notes["chosen"] = CHOSEN
@@ -45,7 +45,7 @@ def whole(folder, *, without=()):
         searching.add([searched(one.cell, 0.5)])
     plans = [
         first_plan(CHOSEN, FULL, TASK),
-        study_plan(CHOSEN, {}, FULL, TASK, {"goto-memory": "x/goto-memory/policy"}),
+        study_plan(CHOSEN, {}, FULL, TASK, {base: f"x/{base}/policy" for base in bases}),
     ]
     left = [[one for one in plan if (one.cell.method, one.cell.seed) not in without] for plan in plans]
     return Found(searching, results(folder / "runs.json", [*left[0], *left[1]]), FULL, TASK)
@@ -88,10 +88,14 @@ def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
     assert "goto-memory, ppo" in study
     assert re.search(r"\| length \| Poly-PPO, 2 times as long \| Poly-PPO \|", study)
     assert "| set size | n = 32, no forks | none, all subsets |" in study
-    assert "; goto-full, pretrained (seeds 0); goto-full, poly-ppo (seeds 0, 1, 2)" in study  # not even begun
     assert re.search(r"\| the paper's literal settings \|.*\(a\) not resolved", study)  # two seeds of PPO
     assert "0 of 6 searches are through; 9 runs of the stages they are at are missing." in made["search"]
     assert made["search"].count("**0.500**") == 3
+
+
+def test_other_base_policies_are_named_if_they_were_not_even_begun(tmp_path):
+    study = blocks(whole(tmp_path, bases=()), {}, again())["study-goto"]
+    assert "Not run: goto-memory, pretrained (seeds 0); goto-memory, poly-ppo (seeds 0, 1, 2)" in study
 
 
 def test_a_difference_that_rounds_to_nothing_is_not_in_bold():

@@ -72,8 +72,9 @@ PARTS = {
     "first": (CHOSEN, PAPER),
     "study": (REFERENCE, CONFIGURATIONS, LENGTH, *FACTORS, OBSERVATION),
 }
-# Base policies that see or remember more; `polychromic pretrain` makes them, and none of them is shipped.
-OTHER_BASES = {"goto": ("goto-memory", "goto-full"), "fourrooms": ("fourrooms-full",)}
+# Base policies that see or remember more; `polychromic pretrain` makes them, and none of them is shipped. `goto-full`
+# is not among them: it learned no more from demonstrations than how often each action occurs (docs/pretraining.md).
+OTHER_BASES = {"goto": ("goto-memory",), "fourrooms": ("fourrooms-full",)}
 
 
 @dataclass(frozen=True)
