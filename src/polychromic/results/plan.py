@@ -6,6 +6,7 @@ that every run of a task has the same number of trajectories.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -266,9 +267,9 @@ def study_plan(
     bases: files of other base policies by name; those that are missing are left out.
     """
     plan = [Planned(REFERENCE, PRETRAINED, base_cell(task, size)) for task in tasks]
-    for part in (_references, _configurations_of, _lengths, _changes):
+    for part in (_references, functools.partial(_configurations_of, by_configurations), _lengths, _changes):
         for task in tasks:
-            plan += part(chosen, by_configurations, size, task)
+            plan += part(chosen, size, task)
     for task in tasks:
         for base in OTHER_BASES.get(task, ()):
             if base in (bases or {}):
@@ -276,7 +277,7 @@ def study_plan(
     return plan
 
 
-def _references(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
+def _references(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
     """PPO and Poly-PPO with the chosen settings: as long as the changes, and those of the comparison."""
     for method, seed in product((POLY, "ppo"), range(size.seeds)):
         own = settings_of(chosen, task, method)
@@ -288,7 +289,7 @@ def _references(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> 
         yield Planned(REFERENCE, f"{method}, {AS_COMPARED}", whole)
 
 
-def _configurations_of(chosen: Chosen, best: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
+def _configurations_of(best: Mapping[str, Any], chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
     """The other number of configurations an iteration, with the best settings that the search found for it.
 
     It was the largest lever of the search, so these runs are as long as those of the comparison.
@@ -302,14 +303,14 @@ def _configurations_of(chosen: Chosen, best: Mapping[str, Any], size: Size, task
         yield Planned(CONFIGURATIONS, f"{method}, {other} an iteration", cell, f"{method}, {AS_COMPARED}")
 
 
-def _lengths(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
+def _lengths(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
     for method, seed in product(("ppo", POLY), range(size.seeds)):
         own = settings_of(chosen, task, method)
         label = f"{method}, {size.long[task] / size.study[task]:g} times as long"
         yield Planned(LENGTH, label, run_cell_of(task, method, seed, own, size.long[task], size))
 
 
-def _changes(chosen: Chosen, _: Mapping[str, Any], size: Size, task: str) -> Iterator[Planned]:
+def _changes(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
     own = settings_of(chosen, task, POLY)
     for factor, levels in FACTORS.items():
         for (label, change), seed in product(levels.items(), range(size.seeds)):

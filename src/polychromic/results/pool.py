@@ -74,7 +74,7 @@ def figure_of(records: Records, name: str) -> Figure | None:
         return None
     found = interval(table, weights_of(records, name))
     share = name in ("success", "coverage", "perturbed") or name.startswith("pass@")
-    return Figure(found.mean, max(found.low, 0.0), min(found.high, 1.0)) if share else found
+    return Figure(found.mean, max(found.low, 0.0), min(found.high, 1.0) if share else found.high)  # none is negative
 
 
 def difference(ours: Records, theirs: Records, name: str, confidence: float = CONFIDENCE) -> Figure | None:
