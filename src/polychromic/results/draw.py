@@ -134,7 +134,7 @@ def study_figure(task: str, lines: Sequence[Line]) -> Picture:
         axes.axvline(0, color="black", lw=0.8)
         _plain(axes, f"change in {name}, points", "")
     panels[0].set_yticks(range(len(changes)), [_change_name(line) for line in changes], fontsize=8)
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(changes) - 0.4, -0.6)  # the first change on top, and none on an edge
     panels[0].set_title(f"{NAMES.get(task, task)}: what a change adds (99 % intervals)", fontsize=10)
     return picture
 
