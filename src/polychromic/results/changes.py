@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from polychromic.report.tables import NOTHING, Table
 from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
-from polychromic.results.plan import CHOSEN, CONFIGURATIONS, LENGTH, OBSERVATION, PAPER, POLY, REFERENCE
+from polychromic.results.plan import CHOSEN, CONFIGURATIONS, LENGTH, OBSERVATION, PAPER, POLY, RATE, REFERENCE
 from polychromic.results.pool import difference
 from polychromic.results.words import BOLD, bare, folded, footer, gap, number, percent, resolved_gap, told
 from polychromic.sweep.cells import PRETRAINED
@@ -90,8 +90,9 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
             continue  # where the comparison is as long as the longer runs, its row is there already
         if line.part == REFERENCE and line.label in (POLY, "ppo"):
             together.setdefault(f"{names[CHOSEN]}, shorter", {}).setdefault(line.method, line)
-        elif line.part in (CONFIGURATIONS, LENGTH):
-            together.setdefault(line.label.split(", ")[-1], {}).setdefault(line.method, line)
+        elif line.part in (CONFIGURATIONS, LENGTH, RATE):
+            name = f"{line.part}: {line.label.split(', ')[-1]}"
+            together.setdefault(name, {}).setdefault(line.method, line)
         elif line.part == OBSERVATION:
             together.setdefault(line.label.split(", ")[0], {}).setdefault(line.method, line)
     shipped = next((line for line in first if line.method == PRETRAINED), None)

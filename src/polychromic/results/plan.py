@@ -68,10 +68,11 @@ COMPARED_WITH = {
     "n = 32, no forks, to the end": "n = 32, no forks",
 }
 CONFIGURATIONS, LENGTH, OBSERVATION, REFERENCE = "configurations", "length", "observation", "reference"
+RATE, HIGH_RATE = "learning rate", {"actor_learning_rate": 3e-4, "critic_learning_rate": 3e-3}
 AS_COMPARED = "as in the comparison"
 PARTS = {
     "first": (CHOSEN, PAPER),
-    "study": (REFERENCE, CONFIGURATIONS, LENGTH, *FACTORS, OBSERVATION),
+    "study": (REFERENCE, CONFIGURATIONS, LENGTH, RATE, *FACTORS, OBSERVATION),
 }
 # Base policies that see or remember more; `polychromic pretrain` makes them, and none of them is shipped. `goto-full`
 # is not among them: it learned no more from demonstrations than how often each action occurs (docs/pretraining.md).
@@ -267,7 +268,7 @@ def study_plan(
     bases: files of other base policies by name; those that are missing are left out.
     """
     plan = [Planned(REFERENCE, PRETRAINED, base_cell(task, size)) for task in tasks]
-    for part in (_references, functools.partial(_configurations_of, by_configurations), _lengths, _changes):
+    for part in (_references, functools.partial(_configurations_of, by_configurations), _lengths, _rates, _changes):
         for task in tasks:
             plan += part(chosen, size, task)
     for task in tasks:
@@ -308,6 +309,14 @@ def _lengths(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
         own = settings_of(chosen, task, method)
         label = f"{method}, {size.long[task] / size.study[task]:g} times as long"
         yield Planned(LENGTH, label, run_cell_of(task, method, seed, own, size.long[task], size))
+
+
+def _rates(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
+    """Pushed hard, the same for both: if PPO loses what it could do before, does Poly-PPO keep it?"""
+    for method, seed in product(("ppo", POLY), range(size.seeds)):
+        own = {**settings_of(chosen, task, method), **HIGH_RATE}
+        cell = run_cell_of(task, method, seed, own, size.study[task], size, points=size.study_points)
+        yield Planned(RATE, f"{method}, {HIGH_RATE['actor_learning_rate']:g}", cell)
 
 
 def _changes(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
