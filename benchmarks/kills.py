@@ -59,6 +59,7 @@ def soak(scratch: Path, kills: int, iterations: int, method: str) -> dict[str, o
     def command(out: Path) -> list[str]:
         settings = {
             "--iterations": iterations,
+            "--configurations-per-iteration": 1,
             "--checkpoint-every": CHECKPOINT_EVERY,
             "--evaluate-every": 40,
             "--evaluation-rollouts": 2,

@@ -51,6 +51,7 @@ def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
         began = time.perf_counter()
         command = [sys.executable, "-m", "polychromic.cli", "sweep", "--tasks", task, "--methods", "poly-ppo"]
         command += ["--seeds", f"0-{CELLS - 1}", "--set", f"iterations={iterations}", "--attempts", ATTEMPTS]
+        command += ["--set", "configurations_per_iteration=1", "--set", "evaluate_every=50"]
         command += ["--out", str(scratch / name), "--workers", str(workers)]
         subprocess.run(command, env=environment, check=True, capture_output=True)
         return time.perf_counter() - began
@@ -59,6 +60,7 @@ def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
         began = time.perf_counter()
         folder = str(scratch / name)
         settings = ["--method", "poly-ppo", "--seed", str(seed), "--iterations", str(count)]
+        settings += ["--configurations-per-iteration", "1", "--evaluate-every", "50"]
         polychromic("finetune", task, *settings, "--out", folder)
         polychromic("evaluate", folder, "--attempts", ATTEMPTS)
         return time.perf_counter() - began

@@ -21,7 +21,8 @@ ALLOWED = {
     "pretrain": {"evaluate", "policies", "envs", "integrations", "core", "errors"},
     "types": set(),
     "config_check": {"errors"},
-    "config": {"config_check", "errors"},
+    "tuned": set(),
+    "config": {"config_check", "tuned", "errors"},
     "describe": set(),
     "collect": {"types", "policies", "core", "errors"},
     "advantages": {"types", "config", "config_check", "policies", "core", "errors"},
@@ -37,7 +38,7 @@ ALLOWED = {
     # Nothing imports report and demo but the command line, by name.
     "report": {"evaluate", "config", "runs", "envs", "policies", "core", "errors"},
     "demo": {"memory", "report", "evaluate", "train", "config", "envs", "policies", "errors"},
-    "results": {"sweep", "report", "evaluate", "pretrain", "config", "runs", "policies", "core", "errors"},
+    "results": {"sweep", "report", "evaluate", "pretrain", "config", "tuned", "runs", "policies", "core", "errors"},
     "reproduce": {"results", "sweep", "report", "evaluate", "policies", "errors"},
     "integrations": {"core", "errors"},
     "cli": {"memory", "errors"},

@@ -222,7 +222,7 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
         if name not in known:
             raise UserError(f"{name} is not a setting; {nearest(name, known)}".rstrip("; "))
     readings = {**PRESETS[preset], **(_PAPER_SETS if preset == "paper" and method.startswith("poly") else {})}
-    found = tuned_settings(method, task) if preset == "default" else {}
+    found = tuned_settings(method, task, changes) if preset == "default" else {}
     own = {**readings, **METHODS[method], **TASK_PRESETS.get(task, {}), **found}
     return Config(**{**own, **changes, "method": method})
 

@@ -65,6 +65,8 @@ QUICK = Scale(
         "iterations": 30,
         "configurations_per_iteration": 1,
         "actor_learning_rate": 1e-4,
+        "critic_learning_rate": 1e-4,
+        "kl_coefficient": 0.01,
         "evaluate_every": 15,
         "evaluation_rollouts": 8,
     },

@@ -56,7 +56,8 @@ def finetune(
     Args:
         world: any forkable world.
         policy: the policy to start from (`polychromic.load_policy`), or your own network as (`Policy`, parameters).
-        config: the run's choices; or give `method` and any of their fields as further arguments.
+        config: the run's choices; or give `method`, `task` (for the defaults that the command has there) and any of
+            their fields as further arguments.
         out: a folder for the run. The same call goes on with an interrupted run; a complete one is only read.
         watch: called after every iteration with its number and figures.
     """
@@ -83,7 +84,8 @@ def check_run(world: Any, policy: SavedPolicy, config: Config, out: Path | str |
     in_unit_range(config)
     if config.configurations_per_iteration > world.num_tasks:
         raise UserError(
-            f"configurations_per_iteration is {config.configurations_per_iteration}, the world has {world.num_tasks}"
+            f"configurations_per_iteration is {config.configurations_per_iteration}, the world has {world.num_tasks}; "
+            f"give {world.num_tasks} or fewer"
         )
     if config.polychromic and not getattr(world, "has_places", True):
         raise UserError(

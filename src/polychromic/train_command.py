@@ -48,7 +48,7 @@ class Arguments:
     settings: Path | None = None
     """A TOML or JSON file of settings (names as below, with underscores); options on the command line win."""
     preset: str = "default"
-    """default, or paper: the paper's table and pseudocode taken literally."""
+    """default (on the paper's grid tasks the settings of a search), or paper: its table and pseudocode literally."""
     horizon: int = 0
     """H: most steps of an episode. 0: 100 on grid levels, 9 tokens for triangle."""
     time_penalty: float = 0.5
@@ -116,7 +116,9 @@ def parse(args: Sequence[str]) -> tuple[Arguments, Config]:
         default=Arguments(task=first.task, preset=preset, config=defaults, **own),
         prog="polychromic finetune",
     )
-    return given, Config(**asdict(given.config))
+    explicit = {name: value for name, value in asdict(given.config).items() if name in first.named and name != "method"}
+    # Some defaults follow from other settings, so they are made again with all that is known now.
+    return given, make_config(method, first.task, preset=preset, **{**settings, **explicit})
 
 
 @dataclass(frozen=True)
@@ -125,18 +127,21 @@ class _FirstLook:
     method: str = ""
     preset: str = ""
     settings: Path | None = None
+    named: frozenset[str] = frozenset()  # the fields of all options that are there
 
 
 def _first_look(args: Sequence[str]) -> _FirstLook:
-    """Where TASK, --method, --preset and --settings stand among options that are not read yet."""
+    """What TASK, --method, --preset and --settings are among options that are not read yet, and which these are."""
     flags = {f"--{name.name.replace('_', '-')}" for name in fields(Config) if isinstance(name.default, bool)}
     flags |= {f"--no-{flag.removeprefix('--')}" for flag in flags} | {"--help", "-h"}
     found: dict[str, Any] = {}
+    named = set()
     rest = list(args)
     while rest:
         arg = rest.pop(0)
         name, equals, value = arg.partition("=")
         name = name.replace("_", "-")
+        named.add(name.removeprefix("--").removeprefix("no-").replace("-", "_"))
         if not arg.startswith("-"):
             found.setdefault("task", arg)
         elif name in flags:
@@ -147,7 +152,7 @@ def _first_look(args: Sequence[str]) -> _FirstLook:
                 rest.pop(0)  # the second of its two numbers
             if name in ("--method", "--preset", "--settings"):
                 found[name.removeprefix("--")] = Path(value) if name == "--settings" else value
-    return _FirstLook(**found)
+    return _FirstLook(**found, named=frozenset(named))
 
 
 def _task_option(name: str, value: Any) -> Any:

@@ -35,6 +35,19 @@ def test_the_papers_grid_tasks_have_the_settings_that_the_search_chose():
     assert (paper.configurations_per_iteration, paper.actor_learning_rate, paper.iterations) == (1, 1e-5, 500)
 
 
+def test_what_follows_from_a_setting_moves_with_it():
+    one = make_config("poly-ppo", "goto", configurations_per_iteration=1)
+    assert (one.iterations, one.evaluate_every, one.checkpoint_every) == (480, 24, 24)
+    longer = make_config("poly-ppo", "goto", iterations=200)
+    assert (longer.configurations_per_iteration, longer.evaluate_every) == (8, 10)
+    slow = make_config("poly-ppo", "goto", actor_learning_rate=2e-6)
+    assert slow.critic_learning_rate == 2e-5
+    with pytest.raises(UserError, match="configurations_per_iteration"):
+        make_config("poly-ppo", "goto", configurations_per_iteration=0)
+    with pytest.raises(UserError, match="iterations"):
+        make_config("poly-ppo", "goto", iterations="many")
+
+
 def test_the_paper_preset_is_the_pseudocode_taken_literally():
     paper = make_config("poly-ppo", "fourrooms", preset="paper")
     assert (paper.rollouts_per_state, paper.set_size, paper.num_sets, paper.forks_per_rollout) == (8, 4, 4, 2)

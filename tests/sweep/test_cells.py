@@ -8,6 +8,7 @@ import pytest
 
 from polychromic import UserError
 from polychromic.cli import main
+from polychromic.config import make_config
 from polychromic.policies.files import load_policy, read_identity, save_policy
 from polychromic.policies.tensors import parameters_hash
 from polychromic.sweep.cells import Cell, Evaluation, find_cells, make_cells, read_cell, write_cells
@@ -36,6 +37,7 @@ def test_a_folder_is_named_after_what_decides_the_results():
     # A default that is spelled out is the same run.
     assert Cell("goto", "ppo", 0, {"iterations": 60}).name == plain.name
     assert Cell("goto", "ppo", 0, evaluation=Evaluation(attempts=8)).name == plain.name
+    assert Cell("goto", "ppo", 0, {"preset": "paper"}).config() == make_config("ppo", "goto", preset="paper")
     others = [
         Cell("goto", "ppo", 1),
         Cell("goto", "ppo", 0, {"iterations": 61}),

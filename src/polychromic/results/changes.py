@@ -11,7 +11,7 @@ from polychromic.results.pool import difference
 from polychromic.results.words import BOLD, bare, folded, footer, gap, number, percent, resolved_gap, told
 from polychromic.sweep.cells import PRETRAINED
 
-STRICT = 0.99  # of the intervals of changes: there are some fifty of them, of which one in twenty would lie
+STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
 CHANGED = ("success", "pass@32", "pass@128", "perturbed")
 ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed")
 

@@ -1,7 +1,7 @@
 """Which cells answer which question: the first comparison, and the study of what decides it. `search` is next door.
 
 Lengths are iterations with one configuration each. With 8 configurations an iteration there are an eighth of them, so
-that every run of a task has the same number of trajectories.
+that all runs of the comparison have the same number of trajectories, and all changes of the study.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Size:
     attempts: int  # at each configuration, of every policy that is averaged
     rollouts: int  # at each configuration, of the points of learning curves
     points: int  # of a learning curve
-    study_points: int  # of those that the study alone has, which draws none
+    study_points: int  # of a change of the study, which draws none
     search_points: int
     search_rollouts: int
     perturbed: bool = True
@@ -123,7 +123,7 @@ QUICK = Size(
     attempts=32,
     rollouts=8,
     points=4,
-    study_points=2,
+    study_points=4,
     search_points=2,
     search_rollouts=8,
     perturbed=False,
@@ -312,7 +312,10 @@ def _lengths(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
 
 
 def _rates(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
-    """Pushed hard, the same for both: if PPO loses what it could do before, does Poly-PPO keep it?"""
+    """Pushed hard with one learning rate: if PPO loses what it could do before, does Poly-PPO keep it?
+
+    Each keeps its KL coefficient, so a difference may come from that as well.
+    """
     for method, seed in product(("ppo", POLY), range(size.seeds)):
         own = {**settings_of(chosen, task, method), **HIGH_RATE}
         cell = run_cell_of(task, method, seed, own, size.study[task], size, points=size.study_points)

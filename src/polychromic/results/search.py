@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polychromic.results.plan import PLAIN, TASKS, UCB, Planned, Size, key_of, run_cell_of
+from polychromic.tuned import CRITIC
 
 RULE = "success + coverage, both averaged over the last three evaluations of a run; at a tie the earlier candidate"
 LAST = 3
@@ -26,7 +27,6 @@ FINER = (
     2.0,
 )  # of the learning rate of REINFORCE, which has no KL: as many runs as the others spend on it
 UCBS = (0.1, 0.03, 0.3, 0.01)  # 0.01 was added when 0.03, the lowest of the others, had won everywhere
-CRITIC = 10.0  # times the actor's learning rate, as in the paper
 
 Settings = dict[str, Any]
 Records = Mapping[str, Mapping[str, Any]]  # results by key

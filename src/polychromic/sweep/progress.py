@@ -22,7 +22,7 @@ from polychromic.sweep.cells import CELL, FIGURES, PRETRAINED, Cell, is_done, re
 from polychromic.sweep.lock import holder
 from polychromic.sweep.run_cell import ATTEMPTS, SECONDS
 
-RECENT = 50  # iterations: as many as lie between two brief evaluations by default
+RECENT = 50  # iterations: long enough to hold a brief evaluation
 STATES = {"running": "cyan", "failed": "red", "interrupted": "yellow", "waiting": "dim", "done": "green"}
 
 
