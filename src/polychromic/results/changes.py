@@ -53,7 +53,7 @@ def _changes_table(lines: Sequence[Line]) -> Table:
     rows = []
     for line in lines:
         base = compared_with(line, lines)
-        if base is not None:
+        if base is not None and line.records:  # what is missing is named below
             gaps = [gap(line, base, name, STRICT) for name in CHANGED]
             rows.append((line.part, line_name(line), line_name(base), *gaps, line.seeds))
     note = (
@@ -74,6 +74,7 @@ def _absolute_table(lines: Sequence[Line]) -> Table:
             line.seeds,
         )
         for line in lines
+        if line.records
     ]
     return Table("", "", ("factor", "line", *(f"{name} %" for name in ABSOLUTE), "entropy", "seeds"), tuple(rows))
 

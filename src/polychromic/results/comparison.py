@@ -16,7 +16,7 @@ LITTLE = 0.01  # of a rise that counts as flat
 
 def comparison_block(task: str, lines: Sequence[Line], command: str, figures: Sequence[str | None]) -> str:
     """All tables and figures of a comparison."""
-    if not any(line.records for line in lines):
+    if not any(line.records for line in lines if line.method not in (PRETRAINED, "")):
         return f"Not run yet: `{command}`."
     own = sorted(lines, key=_place)
     tables = [_main_table(task, own), _attempts_table(own), _differences_table(own)]
