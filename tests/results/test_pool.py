@@ -18,6 +18,7 @@ def runs(chance, seeds=3):
 def test_intervals_hold_the_truth(seeds, what, monkeypatch):
     """Seeds (0.03), configurations (0.2) and both together (0.04) vary about as much as on GoTo; the truth is 0."""
     monkeypatch.setattr("polychromic.results.pool.RESAMPLES", 800)
+    monkeypatch.setattr("polychromic.results.pool.DIFFERENCE_RESAMPLES", 800)
     rng = np.random.default_rng(seeds)
     held = 0
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from polychromic.report.tables import NOTHING, Table
 from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
 from polychromic.results.plan import CHOSEN, CONFIGURATIONS, LENGTH, OBSERVATION, PAPER, POLY, RATE, REFERENCE
-from polychromic.results.pool import difference
-from polychromic.results.words import BOLD, bare, folded, footer, gap, number, percent, resolved_gap, told
+from polychromic.results.pool import difference, table_of
+from polychromic.results.words import BOLD, SMALLEST, bare, folded, footer, gap, number, percent, resolved_gap, told
 from polychromic.sweep.cells import PRETRAINED
 
 STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
@@ -134,5 +134,7 @@ def _seen(ours: Line, theirs: Line | None, name: str, sign: int) -> str:
     if theirs is None or found is None:
         return NOTHING
     if not resolved_gap(found, ours, theirs):
-        return "not resolved"
+        tables = [table_of(line.records, name) for line in (ours, theirs)]
+        full = all(table is not None and table.mean() >= 1 - SMALLEST for table in tables)
+        return "cannot show, both at 100 %" if full else "not resolved"
     return "yes" if sign * found.mean > 0 else "the opposite"

@@ -10,7 +10,14 @@ from polychromic.results.pool import Figure, at_equal_steps, cpu_hours, still_mo
 from polychromic.results.words import BOLD, bare, footer, gap, number, percent, points, printed, told
 from polychromic.sweep.cells import PRETRAINED
 
-COMPARED = ("success", "pass@32", "pass@128", "perturbed")
+COMPARED = {
+    "success": "success",
+    "reward_0.5": "reward (0.5)",
+    "reward_0.9": "reward (0.9)",
+    "pass@32": "pass@32",
+    "pass@128": "pass@128",
+    "perturbed": "perturbed",
+}
 LITTLE = 0.01  # of a rise that counts as flat
 
 
@@ -74,14 +81,16 @@ def _attempts_table(lines: Sequence[Line]) -> Table:
 def _differences_table(lines: Sequence[Line]) -> Table:
     """The pattern that the paper reports, as differences with their intervals."""
     by = {line.label: line for line in lines}
-    pairs = [("poly-ppo", "ppo"), ("poly-ppo", "reinforce"), ("poly-ppo-ucb", "ppo-ucb"), ("ppo", PRETRAINED)]
-    pairs += [("poly-ppo", PRETRAINED), ("reinforce", PRETRAINED)]
+    cold = next((line.label for line in lines if not line.method), "")  # the pretrained policy at its best temperature
+    pairs = [("poly-ppo", "ppo"), ("poly-ppo", "reinforce"), ("reinforce", "ppo"), ("poly-ppo-ucb", "ppo-ucb")]
+    pairs += [(ours, theirs) for theirs in (PRETRAINED, cold) for ours in ("ppo", "poly-ppo", "reinforce")]
     rows = []
     for ours, theirs in pairs:
         if ours in by and theirs in by and by[ours].records and by[theirs].records:
             gaps = [gap(by[ours], by[theirs], name) for name in COMPARED]
-            rows.append((f"{METHOD_NAMES[ours]} − {METHOD_NAMES[theirs]}", *gaps))
-    return Table("", f"Differences in points; {BOLD}.", ("difference", *COMPARED), tuple(rows))
+            rows.append((f"{METHOD_NAMES[ours]} − {line_name(by[theirs])}", *gaps))
+    note = f"Differences in points, those of rewards in hundredths; {BOLD}."
+    return Table("", note, ("difference", *COMPARED.values()), tuple(rows))
 
 
 def _runs_table(lines: Sequence[Line]) -> Table:

@@ -132,6 +132,8 @@ def study_figure(task: str, lines: Sequence[Line]) -> Picture:
                 filled = colour if enough(line) and enough(base) else "white"  # too few seeds: hollow
                 axes.plot(100 * gap.mean, number, "o", color=colour, mfc=filled, ms=4)
         axes.axvline(0, color="black", lw=0.8)
+        low, high = axes.get_xlim()
+        axes.set_xlim(min(low, -2), max(high, 2))  # hundredths of a point must not look like an effect
         _plain(axes, f"change in {name}, points", "")
     panels[0].set_yticks(range(len(changes)), [_change_name(line) for line in changes], fontsize=8)
     panels[0].set_ylim(len(changes) - 0.4, -0.6)  # the first change on top, and none on an edge

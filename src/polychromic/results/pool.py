@@ -7,6 +7,7 @@ figures of a configuration staying together over seeds and those of a seed over 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from polychromic.core.metrics import pass_at_k
 
-CONFIDENCE, RESAMPLES = 0.95, 4000
+CONFIDENCE, RESAMPLES, DIFFERENCE_RESAMPLES = 0.95, 4000, 20_000
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 Records = Sequence[Mapping[str, Any]]
@@ -84,8 +85,9 @@ def difference(ours: Records, theirs: Records, name: str, confidence: float = CO
         return None
     weights = weights_of(ours, name)
     rng = np.random.default_rng(0)
-    drawn = _configurations(rng, first.shape[1], weights)
-    wider = _wider(rng, len(first) + len(second) - 2)
+    # What decides is on which side of zero an interval ends, so chance must move its ends little.
+    drawn = _configurations(first.shape[1], weights, DIFFERENCE_RESAMPLES)
+    wider = _wider(rng, len(first) + len(second) - 2, DIFFERENCE_RESAMPLES)
     gaps = _resampled(first, drawn, wider, rng) - _resampled(second, drawn, wider, rng)
     mean = np.average(first.mean(axis=0) - second.mean(axis=0), weights=weights)
     return _figure(mean, gaps, confidence).single()
@@ -99,8 +101,8 @@ def interval(table: NDArray[np.float64], weights: NDArray[np.float64] | None = N
     only, scaled to Student's t with S − 1 degrees of freedom. With one seed the interval is over configurations alone.
     """
     rng = np.random.default_rng(0)
-    drawn = _configurations(rng, table.shape[1], weights)
-    means = _resampled(table, drawn, _wider(rng, len(table) - 1), rng)
+    drawn = _configurations(table.shape[1], weights, RESAMPLES)
+    means = _resampled(table, drawn, _wider(rng, len(table) - 1, RESAMPLES), rng)
     return _figure(np.average(table.mean(axis=0), weights=weights), means).single()
 
 
@@ -108,25 +110,32 @@ def over_seeds(values: NDArray[np.float64]) -> Figure:
     """The mean of curves [S, P] over seeds with its interval, [P] each; with one seed there is none."""
     rng = np.random.default_rng(0)
     middle = values.mean(axis=0)
-    means = middle + _wider(rng, len(values) - 1)[:, None] * (_seed_weights(rng, len(values)) @ (values - middle))
+    wider, weights = _wider(rng, len(values) - 1, RESAMPLES), _seed_weights(rng, len(values), RESAMPLES)
+    means = middle + wider[:, None] * (weights @ (values - middle))
     return _figure(middle, means)
 
 
-def _configurations(rng: np.random.Generator, count: int, weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def _configurations(count: int, weights: NDArray[np.float64] | None, resamples: int) -> NDArray[np.float64]:
     """Resampled weights of configurations, [resamples, C], each row with the sum 1."""
-    drawn = rng.multinomial(count, np.full(count, 1 / count), RESAMPLES) * (1.0 if weights is None else weights)
+    drawn = _counts(count, resamples) * (1.0 if weights is None else weights)
     return np.asarray(drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-12))
 
 
-def _wider(rng: np.random.Generator, degrees: int) -> NDArray[np.float64]:
+@functools.lru_cache(maxsize=4)
+def _counts(count: int, resamples: int) -> NDArray[np.int64]:
+    """How often each configuration is drawn, [resamples, C]: the same for all figures, as drawing takes longest."""
+    return np.random.default_rng(1).multinomial(count, np.full(count, 1 / count), resamples)
+
+
+def _wider(rng: np.random.Generator, degrees: int, resamples: int) -> NDArray[np.float64]:
     """What turns normal numbers into Student's t with so many degrees of freedom, [resamples]."""
-    scale = degrees / rng.chisquare(degrees, RESAMPLES) if degrees else np.ones(RESAMPLES)
+    scale = degrees / rng.chisquare(degrees, resamples) if degrees else np.ones(resamples)
     return np.asarray(np.sqrt(scale))
 
 
-def _seed_weights(rng: np.random.Generator, seeds: int) -> NDArray[np.float64]:
+def _seed_weights(rng: np.random.Generator, seeds: int, resamples: int) -> NDArray[np.float64]:
     """Weights of the deviations of seeds, [resamples, S]: their sum has the variance of a mean over seeds, s²/S."""
-    return np.asarray(rng.standard_normal((RESAMPLES, seeds)) / np.sqrt(max(seeds * (seeds - 1), 1)))
+    return np.asarray(rng.standard_normal((resamples, seeds)) / np.sqrt(max(seeds * (seeds - 1), 1)))
 
 
 def _resampled(
@@ -134,7 +143,8 @@ def _resampled(
 ) -> NDArray[np.float64]:
     """Means of the table over drawn seeds and configurations, [resamples]."""
     middle = table.mean(axis=0)
-    moved = np.einsum("rs,sc,rc->r", _seed_weights(rng, len(table)), table - middle, drawn, optimize=True)
+    weights = _seed_weights(rng, len(table), len(drawn))
+    moved = np.einsum("rs,sc,rc->r", weights, table - middle, drawn, optimize=True)
     return np.asarray(drawn @ middle + wider * moved)
 
 
@@ -183,7 +193,7 @@ def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, Fi
     steps = min(one["steps"][-1] for line in curves for one in line)
     first, second = (np.array([[np.interp(steps, one["steps"], one[name])] for one in line]) for line in curves)
     rng = np.random.default_rng(0)
-    wider, alone = _wider(rng, len(first) + len(second) - 2), np.ones((RESAMPLES, 1))
+    wider, alone = _wider(rng, len(first) + len(second) - 2, RESAMPLES), np.ones((RESAMPLES, 1))
     gaps = _resampled(first, alone, wider, rng) - _resampled(second, alone, wider, rng)
     return steps, _figure(first.mean() - second.mean(), gaps).single()
 

@@ -47,8 +47,9 @@ def gap(ours: Line | None, theirs: Line | None, name: str, confidence: float = C
 
 
 def resolved_gap(found: Figure, ours: Line, theirs: Line) -> bool:
-    """Whether a difference of two lines says something: a clear sign, not 0.0 points, and enough seeds."""
-    return found.clear and abs(found.mean) >= SMALLEST and enough(ours) and enough(theirs)
+    """Whether a difference of two lines says something: no end of its interval rounds to zero, and enough seeds."""
+    nearest = min(abs(found.low), abs(found.high))
+    return found.clear and nearest >= SMALLEST and enough(ours) and enough(theirs)
 
 
 def enough(line: Line) -> bool:
