@@ -33,7 +33,8 @@ def _spread(found: Figure, digits: int) -> str:
 
 def points(found: Figure) -> str:
     """A difference in points."""
-    return f"{100 * found.mean:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    mean, low, high = (round(100 * float(part), 1) + 0.0 for part in found)  # + 0.0: no -0.0
+    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def gap(ours: Line | None, theirs: Line | None, name: str, confidence: float = CONFIDENCE) -> str:
