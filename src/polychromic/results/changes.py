@@ -13,6 +13,7 @@ from polychromic.sweep.cells import PRETRAINED
 
 STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
 CHANGED = ("success", "pass@32", "pass@128", "perturbed")
+PATTERN = {**{name: name for name in CHANGED}, "reward_0.5": "reward (0.5)", "reward_0.9": "reward (0.9)"}
 ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed")
 
 
@@ -90,7 +91,7 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
         if line.records in compared:
             continue  # where the comparison is as long as the longer runs, its row is there already
         if line.part == REFERENCE and line.label in (POLY, "ppo"):
-            together.setdefault(f"{names[CHOSEN]}, shorter", {}).setdefault(line.method, line)
+            together.setdefault(f"{names[CHOSEN]}, half-way", {}).setdefault(line.method, line)
         elif line.part in (CONFIGURATIONS, LENGTH, RATE):
             name = f"{line.part}: {line.label.split(', ')[-1]}"
             together.setdefault(name, {}).setdefault(line.method, line)
@@ -101,13 +102,14 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
     columns = (
         "under",
         "trajectories",
-        *(f"Poly-PPO − PPO, {name}" for name in CHANGED),
+        *(f"Poly-PPO − PPO, {name}" for name in PATTERN.values()),
         "PPO − pretrained, pass@128",
         "seen",
     )
     note = (
         "The paper's pattern has three parts: (a) Poly-PPO is ahead of PPO in success and (b) far ahead at many "
-        f"attempts, and (c) PPO is below the pretrained policy there. Differences in points, 95 % intervals; {BOLD}."
+        f"attempts, and (c) PPO is below the pretrained policy there. Differences in points, those of rewards in "
+        f"hundredths, 95 % intervals; {BOLD}."
     )
     return Table("", note, columns, tuple(row for row in rows if row))
 
@@ -116,7 +118,7 @@ def _pattern_row(name: str, by: Mapping[str, Line], base: Line | None) -> tuple[
     poly, ppo = by.get(POLY), by.get("ppo")
     if poly is None or ppo is None or not poly.records or not ppo.records:
         return ()
-    gaps = [gap(poly, ppo, what) for what in CHANGED]
+    gaps = [gap(poly, ppo, what) for what in PATTERN]
     seen = [
         f"({letter}) {_seen(*pair, what, sign)}"
         for letter, pair, what, sign in (
