@@ -86,7 +86,9 @@ def test_a_cell_ends_as_the_same_one_of_a_sweep_and_is_then_left_alone(cell, cal
 
 
 def test_what_went_wrong_is_told_with_the_last_lines(tmp_path, policy_file):
-    (diverging,) = write_cells(tmp_path, _cells(policy_file, actor_learning_rate=1e38, max_grad_norm=1e30))
+    (diverging,) = write_cells(
+        tmp_path, _cells(policy_file, actor_learning_rate=1e38, critic_learning_rate=1e-4, max_grad_norm=1e30)
+    )
     outcome = run_cell(diverging)
     # It would be said again at the next attempt.
     assert (outcome.state, outcome.hopeless) == ("failed", True)
