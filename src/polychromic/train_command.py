@@ -141,17 +141,17 @@ def _first_look(args: Sequence[str]) -> _FirstLook:
         arg = rest.pop(0)
         name, equals, value = arg.partition("=")
         name = name.replace("_", "-")
-        named.add(name.removeprefix("--").removeprefix("no-").replace("-", "_"))
         if not arg.startswith("-"):
             found.setdefault("task", arg)
-        elif name in flags:
             continue
-        else:
-            value = value if equals else rest.pop(0) if rest else ""
-            if name in ("--return-range",) and not equals and rest:
-                rest.pop(0)  # the second of its two numbers
-            if name in ("--method", "--preset", "--settings"):
-                found[name.removeprefix("--")] = Path(value) if name == "--settings" else value
+        named.add(name.removeprefix("--").removeprefix("no-").replace("-", "_"))
+        if name in flags:
+            continue
+        value = value if equals else rest.pop(0) if rest else ""
+        if name in ("--return-range",) and not equals and rest:
+            rest.pop(0)  # the second of its two numbers
+        if name in ("--method", "--preset", "--settings"):
+            found[name.removeprefix("--")] = Path(value) if name == "--settings" else value
     return _FirstLook(**found, named=frozenset(named))
 
 

@@ -6,24 +6,37 @@ The search ran on GoTo and FourRooms; the other BabyAI tasks take over what GoTo
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
-_GOTO: dict[str, dict[str, Any]] = {
-    "ppo": {"actor_learning_rate": 3e-5, "kl_coefficient": 0.01, "configurations_per_iteration": 8},
-    "poly-ppo": {"actor_learning_rate": 9e-5, "kl_coefficient": 0.1, "configurations_per_iteration": 8},
-    "reinforce": {"actor_learning_rate": 2e-5, "configurations_per_iteration": 1},
+_SEARCHED: dict[str, dict[str, dict[str, Any]]] = {  # by task and method; "ucb" is that of the method with -ucb
+    "goto": {
+        "ppo": {"actor_learning_rate": 3e-5, "kl_coefficient": 0.01, "configurations_per_iteration": 8, "ucb": 0.01},
+        "poly-ppo": {
+            "actor_learning_rate": 9e-5,
+            "kl_coefficient": 0.1,
+            "configurations_per_iteration": 8,
+            "ucb": 0.01,
+        },
+        "reinforce": {"actor_learning_rate": 2e-5, "configurations_per_iteration": 1, "ucb": 0.03},
+    },
+    "fourrooms": {
+        "ppo": {"actor_learning_rate": 9e-5, "kl_coefficient": 0.05, "configurations_per_iteration": 8, "ucb": 0.01},
+        "poly-ppo": {
+            "actor_learning_rate": 9e-5,
+            "kl_coefficient": 0.1,
+            "configurations_per_iteration": 8,
+            "ucb": 0.01,
+        },
+        "reinforce": {"actor_learning_rate": 3e-5, "configurations_per_iteration": 1, "ucb": 0.01},
+    },
 }
-_FOURROOMS: dict[str, dict[str, Any]] = {
-    "ppo": {"actor_learning_rate": 9e-5, "kl_coefficient": 0.05, "configurations_per_iteration": 8},
-    "poly-ppo": {"actor_learning_rate": 9e-5, "kl_coefficient": 0.1, "configurations_per_iteration": 8},
-    "reinforce": {"actor_learning_rate": 3e-5, "configurations_per_iteration": 1},
-}
-_TUNED = {"fourrooms": _FOURROOMS, **dict.fromkeys(("goto", "pickup", "synthseq", "bosslevel"), _GOTO)}
-_UCB, _OTHER_UCB = 0.01, {"goto-reinforce": 0.03}
-_LENGTHS = {"fourrooms": 1280, "goto": 480}  # of the comparison: iterations with one configuration each
-CRITIC = 10.0  # times the actor's learning rate, as in the paper
+_LIKE = dict.fromkeys(("pickup", "synthseq", "bosslevel"), "goto")
+_LENGTHS = {"goto": 480, "fourrooms": 1280}  # of the comparison: iterations with one configuration each
 _POINTS = 20  # of a learning curve, and as many checkpoints
+CRITIC = 10.0  # times the actor's learning rate, as in the paper
 
 
 def tuned_settings(method: str, task: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,27 +44,30 @@ def tuned_settings(method: str, task: str, changes: Mapping[str, Any]) -> dict[s
 
     changes: what the user wants otherwise. What follows from it moves with it: the same number of trajectories with
     another number of configurations, as many evaluations in a longer run, the critic's learning rate with the actor's.
+    A change that is no number at all is left to the checks of `Config`, which refuse it by name.
     """
-    plain = method.removesuffix("-ucb")
-    if plain not in _TUNED.get(task, {}):
+    plain, searched = method.removesuffix("-ucb"), _LIKE.get(task, task)
+    if plain not in _SEARCHED.get(searched, {}):
         return {}
-    own = _TUNED[task][plain]
-    like = "fourrooms" if task == "fourrooms" else "goto"
-
-    def given(name: str, otherwise: Any) -> Any:
-        value = changes.get(name, otherwise)
-        right = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-        return value if right else otherwise  # a wrong one is refused later, by name
-
-    iterations = max(
-        1, _LENGTHS[like] // int(given("configurations_per_iteration", own["configurations_per_iteration"]))
-    )
-    every = max(1, int(given("iterations", iterations)) // _POINTS)
+    own = dict(_SEARCHED[searched][plain])
+    if plain == method:
+        del own["ucb"]
+    configurations = _whole(changes, "configurations_per_iteration", own["configurations_per_iteration"])
+    iterations = max(1, _LENGTHS[searched] // configurations)
+    every = max(1, _whole(changes, "iterations", iterations) // _POINTS)
+    rate = changes.get("actor_learning_rate", own["actor_learning_rate"])
+    if not isinstance(rate, numbers.Real) or not math.isfinite(rate):
+        rate = own["actor_learning_rate"]
     return {
         **own,
-        "critic_learning_rate": float(f"{CRITIC * given('actor_learning_rate', own['actor_learning_rate']):.6g}"),
-        **({"ucb": _OTHER_UCB.get(f"{like}-{plain}", _UCB)} if plain != method else {}),
+        "critic_learning_rate": float(f"{CRITIC * rate:.6g}"),  # 9e-4, and not 0.0009000000000000001
         "iterations": iterations,
         "evaluate_every": every,
         "checkpoint_every": every,
     }
+
+
+def _whole(changes: Mapping[str, Any], name: str, otherwise: int) -> int:
+    """A change that is a whole number above 0, or what there is otherwise."""
+    value = changes.get(name, otherwise)
+    return int(value) if isinstance(value, numbers.Integral) and int(value) > 0 else otherwise

@@ -44,8 +44,19 @@ def test_what_follows_from_a_setting_moves_with_it():
     assert slow.critic_learning_rate == 2e-5
     with pytest.raises(UserError, match="configurations_per_iteration"):
         make_config("poly-ppo", "goto", configurations_per_iteration=0)
-    with pytest.raises(UserError, match="iterations"):
-        make_config("poly-ppo", "goto", iterations="many")
+
+
+WRONG = ["many", float("inf"), 0, True, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name in ("iterations", "configurations_per_iteration") for value in [*WRONG, 0.5]]
+    + [("actor_learning_rate", value) for value in WRONG],
+)
+def test_a_wrong_setting_is_refused_by_name_where_others_follow_from_it(name, value):
+    with pytest.raises(UserError, match=f"^{name} is {value!r}"):
+        make_config("poly-ppo", "goto", **{name: value})
 
 
 def test_the_paper_preset_is_the_pseudocode_taken_literally():

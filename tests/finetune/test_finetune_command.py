@@ -107,11 +107,14 @@ def test_the_task_may_stand_behind_the_options():
     assert (found.task, config.method, config.return_range) == ("fourrooms", "ppo", (0.0, 2.0))
 
 
-def test_what_is_given_moves_what_follows_from_it():
+def test_what_is_given_moves_what_follows_from_it(capsys):
     config = parse(["goto", "--configurations-per-iteration", "1"])[1]
     assert (config.iterations, config.evaluate_every) == (480, 24)
     config = parse(["goto", "--configurations-per-iteration=1", "--iterations", "60", "--no-polychromic"])[1]
     assert (config.iterations, config.evaluate_every, config.polychromic) == (60, 3, False)
+    Path("wrong.toml").write_text("configurations_per_iteration = 0.5\n")
+    said = refused(capsys, "goto", "--settings", "wrong.toml")
+    assert "configurations_per_iteration is 0.5; it must be a whole number" in said
     Path("s.toml").write_text("configurations_per_iteration = 2\n")
     assert parse(["goto", "--settings", "s.toml"])[1].iterations == 240
     assert parse(["goto", "--settings", "s.toml", "--evaluate_every", "7"])[1].evaluate_every == 7
