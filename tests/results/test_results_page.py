@@ -127,7 +127,9 @@ def test_runs_that_broke_down_are_told_of(tmp_path):
 def test_without_results_nothing_is_claimed(tmp_path):
     empty = Found(*(Results(tmp_path / f"{name}.json") for name in ("search", "runs")), FULL)
     made = blocks(empty, {}, again())
-    assert set(made.values()) == {f"Not run yet: `{command}`." for command in again().values()}
+    commands = [*again().values(), "polychromic reproduce first --only paper"]
+    assert set(made.values()) == {f"Not run yet: `{command}`." for command in commands}
+    assert made["paper-goto"] == f"Not run yet: `{commands[-1]}`."
     assert draw_figures(empty, tmp_path / "figures") == {}
 
 

@@ -8,12 +8,23 @@ from polychromic.report.tables import NOTHING, Table
 from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
 from polychromic.results.plan import CHOSEN, CONFIGURATIONS, LENGTH, OBSERVATION, PAPER, POLY, RATE, REFERENCE
 from polychromic.results.pool import difference, table_of
-from polychromic.results.words import BOLD, SMALLEST, bare, folded, footer, gap, number, percent, resolved_gap, told
+from polychromic.results.words import (
+    BOLD,
+    COMPARED,
+    SMALLEST,
+    bare,
+    folded,
+    footer,
+    gap,
+    number,
+    percent,
+    resolved_gap,
+    told,
+)
 from polychromic.sweep.cells import PRETRAINED
 
 STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
 CHANGED = ("success", "pass@32", "pass@128", "perturbed")
-PATTERN = {**{name: name for name in CHANGED}, "reward_0.5": "reward (0.5)", "reward_0.9": "reward (0.9)"}
 ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed")
 
 
@@ -102,7 +113,7 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
     columns = (
         "under",
         "trajectories",
-        *(f"Poly-PPO − PPO, {name}" for name in PATTERN.values()),
+        *(f"Poly-PPO − PPO, {name}" for name in COMPARED.values()),
         "PPO − pretrained, pass@128",
         "seen",
     )
@@ -118,7 +129,7 @@ def _pattern_row(name: str, by: Mapping[str, Line], base: Line | None) -> tuple[
     poly, ppo = by.get(POLY), by.get("ppo")
     if poly is None or ppo is None or not poly.records or not ppo.records:
         return ()
-    gaps = [gap(poly, ppo, what) for what in PATTERN]
+    gaps = [gap(poly, ppo, what) for what in COMPARED]
     seen = [
         f"({letter}) {_seen(*pair, what, sign)}"
         for letter, pair, what, sign in (

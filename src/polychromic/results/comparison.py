@@ -7,17 +7,9 @@ from collections.abc import Sequence
 from polychromic.report.tables import NOTHING, Table, paper_results
 from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
 from polychromic.results.pool import Figure, at_equal_steps, cpu_hours, still_moving
-from polychromic.results.words import BOLD, bare, footer, gap, number, percent, points, printed, told
+from polychromic.results.words import BOLD, COMPARED, bare, footer, gap, number, percent, points, printed, told
 from polychromic.sweep.cells import PRETRAINED
 
-COMPARED = {
-    "success": "success",
-    "reward_0.5": "reward (0.5)",
-    "reward_0.9": "reward (0.9)",
-    "pass@32": "pass@32",
-    "pass@128": "pass@128",
-    "perturbed": "perturbed",
-}
 LITTLE = 0.01  # of a rise that counts as flat
 
 

@@ -68,9 +68,10 @@ def blocks(found: Found, figures: Mapping[str, str], again: Mapping[str, str]) -
     for task in found.tasks:
         first = found.lines("first", task)
         for name, part in (("first", CHOSEN), ("paper", PAPER)):
+            command = again["first"] + (f" --only {part}" if part == PAPER else "")
             own = [line for line in first if line.part == part]
             shown = [f"{kind}-{task}" for kind in (("passk", "curves") if part == CHOSEN else ())]
-            texts[f"{name}-{task}"] = comparison_block(task, own, again["first"], [figures.get(one) for one in shown])
+            texts[f"{name}-{task}"] = comparison_block(task, own, command, [figures.get(one) for one in shown])
         texts[f"study-{task}"] = study_block(
             task, found.lines("study", task), first, again["study"], figures.get(f"study-{task}")
         )

@@ -12,6 +12,15 @@ from polychromic.sweep.cells import PRETRAINED
 
 SEEDS = 3  # fewer say nothing about other seeds
 SMALLEST = 0.0005  # what the tables round to 0.0 points
+# Differences between methods by the name in results, as tables have them.
+COMPARED = {
+    "success": "success",
+    "reward_0.5": "reward (0.5)",
+    "reward_0.9": "reward (0.9)",
+    "pass@32": "pass@32",
+    "pass@128": "pass@128",
+    "perturbed": "perturbed",
+}
 BOLD = f"in bold where the interval leaves out zero, there are {SEEDS} seeds or more and no run broke down"
 
 
