@@ -161,7 +161,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 METHODS |= {f"{name}-ucb": {**changes, "ucb": 0.1} for name, changes in list(METHODS.items())}
 
-# Presets of tasks: only the window differs, as sentences of the triangle task are a few tokens long.
+# Presets of tasks, beside the settings of `tuned`: the window, as sentences of the triangle task are a few tokens long.
 TASK_PRESETS: dict[str, dict[str, Any]] = {
     **{task: {"window": 5} for task in ("fourrooms", "goto", "pickup", "synthseq", "bosslevel")},
     "triangle": {"window": 0},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -109,8 +108,10 @@ def reproduce(
             the first reproduction, search (for settings), first (all methods), study (what decides the outcome), page
             (its tables and figures, from files of results alone).
         quick: PPO and Poly-PPO alone, one seed, few iterations and attempts: shows the way, not the result.
-        seeds: seeds per method (0: 3 as in the paper, 1 with --quick).
-        out: the folder. Not given: reproduction, or reproduction-quick/WHAT.
+        seeds: seeds per method (0: 3 as in the paper; in first and study 5 of PPO and Poly-PPO at full length; 1 with
+            --quick).
+        out: the folder. Not given: reproduction, of the first reproduction reproduction-first, with --quick one in
+            reproduction-quick.
         engine: local, ray or slurm, as for `polychromic sweep`.
         workers: cells at the same time (0: as many as there are cores, or as the cluster takes).
         retries: how often a cell that fails is tried again.
@@ -127,26 +128,23 @@ def reproduce(
         raise UserError(f"seeds is {seeds}; it must be at least 0")
     check_retries(retries)
     chosen = choose_engine(engine, workers, ray_address, slurm)
+    given = Choices(
+        quick=quick,
+        seeds=seeds,
+        tasks=tasks,
+        only=only,
+        out=out,
+        results=results,
+        page=page,
+        base_policies=base_policies,
+        engine=engine,
+        workers=workers,
+        retries=retries,
+        ray_address=ray_address,
+        slurm=slurm,
+    )
     if what in RESULTS:
-        return run_item(
-            what,
-            Choices(
-                quick,
-                seeds,
-                tasks,
-                only,
-                out,
-                results,
-                page,
-                base_policies,
-                engine,
-                workers,
-                retries,
-                ray_address,
-                slurm,
-            ),
-            estimate_only=estimate_only,
-        )
+        return run_item(what, given, estimate_only=estimate_only)
     for name, value in {"tasks": tasks, "only": only, "results": results, "page": page}.items():
         if value:
             raise UserError(f"{name} is for {', '.join(RESULTS)}; {what} does not have it")
@@ -159,10 +157,7 @@ def reproduce(
     if estimate_only:
         print("\n" + as_markdown([needs_table(cells)]))
         return 0
-    given = {"--seeds": seeds, "--out": out, "--engine": engine, "--workers": workers, "--ray-address": ray_address}
-    same = ["polychromic", "reproduce", what, *(["--quick"] if quick else [])]
-    same += [part for name, value in given.items() if value and value != "local" for part in (name, str(value))]
-    again = shlex.join([*same, *(part for option in slurm for part in ("--slurm", option))])
+    again = given.command(what)
     print(f"to go on after an interruption: {again}")
     folders = write_cells(folder, cells)
     code = run_sweep(folder, folders, again=again, engine=chosen, retries=retries)

@@ -1,43 +1,77 @@
 """Figures with intervals over seeds and configurations."""
 
+import functools
+
 import numpy as np
 import pytest
 from made_up import made_up
 
 from polychromic.core.metrics import pass_at_k
 from polychromic.results.plan import FULL, run_cell_of
-from polychromic.results.pool import at_equal_steps, difference, figure_of, interval, over_seeds, still_moving, table_of
+from polychromic.results.pool import (
+    at_equal_steps,
+    difference,
+    figure_of,
+    interval,
+    over_seeds,
+    seed_spread,
+    still_moving,
+    table_of,
+)
 
 
 def runs(chance, seeds=3):
     return [made_up(run_cell_of("goto", "ppo", seed, {}, 640, FULL), chance) for seed in range(seeds)]
 
 
+def seeds_of(rng, configurations, count, sd):
+    """A line whose seeds vary by sd, and by 0.04 at every configuration on its own, about as much as on GoTo."""
+    own = [configurations + rng.normal(0, sd) + rng.normal(0, 0.04, 50) for _ in range(count)]
+    return [{"entropy": values.tolist()} for values in own]
+
+
+DRAWN = {
+    "a line": lambda line, _: interval(np.array([one["entropy"] for one in line()])),
+    "a pair": lambda line, _: difference(line(), line(), "entropy"),
+    "a pair that varies unlike": lambda line, _: difference(line(0.1), line(0.02), "entropy"),
+    "against one policy": lambda line, base: difference(line(), [{"entropy": base.tolist()}], "entropy"),
+    "a change": lambda line, _: difference(*(lines := [line() for _ in range(8)])[:2], "entropy", 0.99, lines),
+    "a curve": lambda line, base: over_seeds(
+        np.array([[np.mean(np.subtract(one["entropy"], base))] for one in line()])
+    ).single(),
+}
+
+
 @pytest.mark.parametrize("seeds", [3, 5])
-@pytest.mark.parametrize("what", ["a line", "a pair", "against one policy", "a curve"])
+@pytest.mark.parametrize("what", DRAWN)
 def test_intervals_hold_the_truth(seeds, what, monkeypatch):
-    """Seeds (0.03), configurations (0.2) and both together (0.04) vary about as much as on GoTo; the truth is 0."""
+    """Configurations vary by 0.2, seeds by 0.03 unless something else is said; the truth is 0."""
     monkeypatch.setattr("polychromic.results.pool.RESAMPLES", 800)
     monkeypatch.setattr("polychromic.results.pool.DIFFERENCE_RESAMPLES", 800)
     rng = np.random.default_rng(seeds)
     held = 0
-
-    def line(count):
-        own = [configurations + rng.normal(0, 0.03) + rng.normal(0, 0.04, 50) for _ in range(count)]
-        return [{"entropy": values.tolist()} for values in own]
-
     for _ in range(200):
         configurations = rng.normal(0, 0.2, 50)
-        if what == "a line":
-            found = interval(np.array([one["entropy"] for one in line(seeds)]))
-        elif what == "a pair":
-            found = difference(line(seeds), line(seeds), "entropy")
-        elif what == "against one policy":
-            found = difference(line(seeds), [{"entropy": configurations.tolist()}], "entropy")
-        else:
-            found = over_seeds(rng.normal(0, 0.03, (seeds, 1))).single()
+        line = functools.partial(lambda base, sd=0.03: seeds_of(rng, base, seeds, sd), configurations)
+        found = DRAWN[what](line, configurations)
         held += found.low <= 0 <= found.high
-    assert 0.91 <= held / 200 <= 0.99
+    low, high = (0.97, 1.0) if what == "a change" else (0.91, 0.99)
+    assert low <= held / 200 <= high
+
+
+def test_what_seeds_differ_by_is_pooled_and_tested():
+    rng = np.random.default_rng(0)
+    alike = [seeds_of(rng, np.zeros(50), 3, 0.03) for _ in range(20)]
+    spread, degrees, p = seed_spread(alike, "entropy")
+    assert spread == pytest.approx(0.03, rel=0.25)
+    assert degrees == 40
+    assert p > 0.01
+    assert seed_spread([*alike, *(seeds_of(rng, np.zeros(50), 3, 0.5) for _ in range(5))], "entropy")[2] < 1e-6
+    # One line that happens to have no spread is not known better than the others.
+    still = [{"entropy": [0.1] * 50}] * 3
+    alone, together = (difference(still, still, "entropy", 0.95, lines) for lines in ((), [*alike, still]))
+    assert alone.high - alone.low < 1e-9
+    assert together.high - together.low == pytest.approx(2 * 2.02 * 0.03 * np.sqrt(2 / 3), rel=0.3)
 
 
 def test_late_policies_are_averaged_by_configuration():
@@ -82,7 +116,7 @@ def test_curves_have_intervals_over_seeds():
     values = np.array([[0.1, 0.5, 0.2], [0.2, 0.5, 0.4], [0.3, 0.5, 0.9]])
     found = over_seeds(values)
     np.testing.assert_allclose(found.mean, [0.2, 0.5, 0.5])
-    assert found.low[0] < -0.04 < 0.44 < found.high[0]  # Student's t: 4.3 · 0.1/√3
+    assert found.high[0] - found.mean[0] == pytest.approx(4.3027 * 0.1 / np.sqrt(3), rel=1e-4)  # Student's t
     assert found.low[1] == found.high[1] == 0.5
     assert found.high[2] - found.low[2] > found.high[0] - found.low[0]
     one = over_seeds(values[:1])

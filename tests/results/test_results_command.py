@@ -1,13 +1,16 @@
 """Real cells, as small as can be, from the command to the page."""
 
 import json
+import threading
 from dataclasses import replace
 
 import pytest
+from made_up import made_up
 
 from polychromic.cli import main
 from polychromic.results.command import Choices, run_item
-from polychromic.results.plan import FULL, QUICK, first_plan, identity, run_cell_of, study_plan
+from polychromic.results.lines import lines_of
+from polychromic.results.plan import FULL, QUICK, Planned, first_plan, identity, run_cell_of, study_plan
 from polychromic.results.records import Results, check_same, records_of, resolved
 from polychromic.runs import kept_policies
 from polychromic.sweep.cells import Evaluation, write_cells
@@ -64,7 +67,8 @@ def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, c
     assert len(list((tmp_path / "cells").glob("*/figures.json"))) == 1
     assert len(Results(results / "runs.json").cells) == 8  # the best temperature is one of its own
     page = (results / "results.md").read_text()
-    assert "Missing" not in page.split("<!-- first-fourrooms -->")[1].split("<!-- end -->")[0]
+    table = page.split("<!-- first-fourrooms -->")[1].split("<!-- end -->")[0]
+    assert "Nothing that is planned is missing." in table
     assert "| Poly-PPO − PPO |" in page
     assert run_item("first", given, size=TINY) == 0
     assert "0 of 7 cells to run" in capsys.readouterr().out
@@ -91,9 +95,10 @@ def test_estimates_need_no_search(item, tmp_path, monkeypatch, capsys):
 
 def test_plans_spend_the_same_trajectories_on_every_method():
     own = {"actor_learning_rate": 1e-5, "configurations_per_iteration": 8}
-    chosen = {task: dict.fromkeys(FULL.length, own) for task in FULL.length}
     methods = ("ppo", "poly-ppo", "reinforce", "ppo-ucb", "poly-ppo-ucb", "reinforce-ucb")
-    chosen = {task: {m: {**own, **({"ucb": 0.1} if m.endswith("ucb") else {})} for m in methods} for task in chosen}
+    chosen = {
+        task: {m: {**own, **({"ucb": 0.1} if m.endswith("ucb") else {})} for m in methods} for task in FULL.length
+    }
     for task in chosen:
         runs = [one.cell for one in first_plan(chosen, FULL, (task,)) if one.label != "pretrained"]
         spent = {cell.config().iterations * cell.config().configurations_per_iteration for cell in runs}
@@ -101,7 +106,11 @@ def test_plans_spend_the_same_trajectories_on_every_method():
         assert {cell.config().kept_policies for cell in runs} == {4}
         # Late policies lie in the last tenth, wherever configurations are played together.
         assert all(4 * cell.config().checkpoint_every <= 0.1 * cell.iterations for cell in runs)
+        pairs = [cell.seed for cell in runs if cell.method == "ppo" and cell.settings["actor_learning_rate"] == 1e-5]
+        assert sorted(set(pairs)) == [0, 1, 2, 3, 4]
     study = [one for one in study_plan(chosen, {}, FULL) if one.label != "pretrained"]
+    late = [one.cell for one in study]
+    assert all(4 * cell.config().checkpoint_every <= max(4, 0.1 * cell.iterations) for cell in late)
     names = [one.cell.name for one in study if "as in the comparison" not in one.label]
     assert len(names) == len(set(names))
     labels = {one.label for one in study}
@@ -125,14 +134,106 @@ def test_results_of_other_defaults_are_not_taken_for_ours(cell):
         check_same({**record, "config": {**record["config"], "clip": 0.2}, "parameters": "another"}, again)
 
 
-def test_two_that_write_the_same_file_lose_nothing(tmp_path, cell):
+def test_many_that_write_the_same_file_lose_nothing(tmp_path, cell):
     [record] = records_of(cell)
-    one, other = Results(tmp_path / "runs.json"), Results(tmp_path / "runs.json")
-    one.add([record])
-    one.write()
-    other.add([{**record, "seed": 2}])
-    other.write()
-    assert sorted(found["seed"] for found in Results(tmp_path / "runs.json").cells.values()) == [1, 2]
+    path = tmp_path / "runs.json"
+
+    def write(task):
+        for seed in range(20):
+            own = Results(path)
+            own.add([{**record, "task": task, "seed": seed}])
+            own.notes["chosen"] = {task: {"ppo": {"seed": seed}}}
+            own.write()
+
+    threads = [threading.Thread(target=write, args=(task,)) for task in ("goto", "fourrooms", "pickup")]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    found = Results(path)
+    assert len(found.cells) == 60
+    assert found.notes["chosen"] == {task: {"ppo": {"seed": 19}} for task in ("goto", "fourrooms", "pickup")}
+
+
+def test_results_of_a_line_that_are_not_alike_are_not_averaged(tmp_path, cell):
+    [record] = records_of(cell)
+    results = Results(tmp_path / "runs.json")
+    results.add([record, {**record, "seed": 2, "config": {**record["config"], "clip": 0.3}}])
+    plan = [Planned("chosen", "poly-ppo", run_cell_of("fourrooms", "poly-ppo", 1, record["settings"], 4, TINY))]
+    with pytest.raises(ValueError, match=r"poly-ppo has clip 0\.2 with seed 1 and 0\.3 with seed 2"):
+        lines_of(plan, results)
+
+
+def test_a_base_policy_is_made_only_for_what_has_no_result(tmp_path, monkeypatch, capsys):
+    """A clone has the results of other base policies, but not the policies."""
+    own = {"actor_learning_rate": 1e-4, "configurations_per_iteration": 1}
+    chosen = {"fourrooms": {"ppo": own, "poly-ppo": own}}
+    given = Choices(
+        tasks=("fourrooms",), only=("observation",), out=tmp_path / "cells", results=tmp_path / "results", workers=1,
+        base_policies=tmp_path / "bases",
+    )  # fmt: skip
+    assert f"--base-policies {tmp_path / 'bases'}" in given.command("study")
+    searched = Results(tmp_path / "results" / "search.json")
+    searched.notes["chosen"] = chosen
+    searched.write()
+    runs = Results(tmp_path / "results" / "runs.json")
+    bases = {"fourrooms-full": str(tmp_path / "bases" / "fourrooms-full" / "policy.safetensors")}
+    plan = [one for one in study_plan(chosen, {}, FULL, ("fourrooms",), bases) if one.part == "observation"]
+    runs.add([{**made_up(one.cell), "parameters": "of another day"} for one in plan])
+    runs.write()
+    asked = []
+    monkeypatch.setattr("polychromic.pretrain.command.pretrain", lambda name, out: asked.append((name, out)))
+    assert run_item("study", given) == 0
+    assert "0 of 7 cells to run" in capsys.readouterr().out
+    assert not asked
+    missing = Results(tmp_path / "results" / "runs.json")
+    missing.path.unlink()
+    monkeypatch.setattr("polychromic.results.command._run", lambda *_: 1)
+    assert run_item("study", given) == 1
+    assert asked == [("fourrooms-full", tmp_path / "bases")]
+
+
+def test_what_cannot_be_kept_is_said_before_anything_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    first = ["reproduce", "first", "--only", "paper", "--tasks", "fourrooms"]
+    assert main([*first, "--results", "file"]) == 2
+    assert "results: file/runs.json cannot be written" in capsys.readouterr().err
+    assert main([*first, "--page", "file/page.md"]) == 2
+    assert "page: file/page.md cannot be written" in capsys.readouterr().err
+    assert main(["reproduce", "page"]) == 2
+    assert "results has neither search.json nor runs.json" in capsys.readouterr().err
+    assert main(["reproduce", "page", "--tasks", "goto"]) == 2
+    assert "tasks is for search, first and study" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    (tmp_path / "results").mkdir()
+    for cells in ("[{}]", '["x"]'):
+        (tmp_path / "results" / "runs.json").write_text(f'{{"format": "polychromic-results-1", "cells": {cells}}}')
+        assert main(["reproduce", "page"]) == 2
+        assert "is no file of results" in capsys.readouterr().err
+    (tmp_path / "results" / "runs.json").unlink()
+    (tmp_path / "results" / "search.json").write_text(
+        '{"format": "polychromic-results-1", "cells": [], "chosen": ["goto"]}'
+    )
+    assert main(["reproduce", "page"]) == 2
+    assert "is no file of results" in capsys.readouterr().err
+    (tmp_path / "results" / "search.json").write_text('{"format": "polychromic-results-1", "cells": []}')
+    (tmp_path / "page.md").write_bytes(b"\xff\xfe")
+    assert main(["reproduce", "page", "--page", "page.md"]) == 2
+    assert "page.md is no text in UTF-8" in capsys.readouterr().err
+
+
+def test_tables_of_the_paper_and_the_first_reproduction_do_not_share_a_folder():
+    assert Choices().folder.name == "reproduction-first"
+    assert Choices(retries=0, seeds=2, only=("paper",), slurm=("a=1", "b=2")).command("first") == (
+        "polychromic reproduce first --seeds 2 --only paper --retries 0 --slurm a=1 --slurm b=2"
+    )
+
+
+def test_seeds_that_are_given_are_the_seeds(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "first", "--tasks", "goto", "--seeds", "1", "--estimate-only"]) == 0
+    assert "10 of 10 cells to run" in capsys.readouterr().out  # six methods, three of them twice, the pretrained one
 
 
 def test_one_configuration_an_iteration_has_settings_of_its_own():

@@ -28,6 +28,13 @@ TASK = ("goto",)
 CHANCES = {"ppo": 0.5, "poly-ppo": 0.7, PRETRAINED: 0.3}
 
 
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """For tests that look at words and not at figures."""
+    monkeypatch.setattr("polychromic.results.pool.RESAMPLES", 400)
+    monkeypatch.setattr("polychromic.results.pool.DIFFERENCE_RESAMPLES", 400)
+
+
 def results(path, plan):
     found = Results(path)
     for one in plan:
@@ -72,6 +79,7 @@ def test_a_file_of_results_is_merged_and_read_back(tmp_path):
         Results(tmp_path / "runs.json")
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
     found = whole(tmp_path, without={("ppo", 2), ("ppo", 3), ("ppo", 4)})
     made = blocks(found, {}, again())
@@ -94,6 +102,7 @@ def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
     assert made["search"].count("**0.500**") == 3
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_other_base_policies_are_named_if_they_were_not_even_begun(tmp_path):
     study = blocks(whole(tmp_path, bases=()), {}, again())["study-goto"]
     assert "Not run: goto-memory, pretrained (seeds 0); goto-memory, poly-ppo (seeds 0, 1, 2)" in study
@@ -111,6 +120,7 @@ def test_a_difference_that_rounds_to_nothing_is_not_in_bold():
     )
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_runs_that_broke_down_are_told_of(tmp_path):
     found = whole(tmp_path)
     broken = next(one for one in found.runs.cells.values() if one["method"] == "poly-ppo" and one["seed"] == 1)
@@ -133,6 +143,7 @@ def test_without_results_nothing_is_claimed(tmp_path):
     assert draw_figures(empty, tmp_path / "figures") == {}
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_the_page_keeps_the_words_around_its_tables(tmp_path):
     found = whole(tmp_path)
     figures = draw_figures(found, tmp_path / "figures")
@@ -162,3 +173,16 @@ def test_the_documentation_shows_the_results_of_the_repository(tmp_path, monkeyp
     )
     for path in sorted((ROOT / "results").glob("*.json")):
         assert not re.search(r"/(tmp|home|root|work|Users)/", path.read_text()), path
+
+
+@pytest.mark.parametrize("page", ["docs/results.md", "docs/finetuning.md", "README.md"])
+def test_every_interval_in_words_stands_in_a_table(page):
+    """Words are written by hand; when tables are made anew, they must follow."""
+    marked = re.compile(r"<!-- [a-z-]+ -->.*?<!-- end -->", re.DOTALL)
+    interval = re.compile(r"\[([−+-]?\d+\.\d+),\s+([−+-]?\d+\.\d+)\]")
+    tables = " ".join(marked.findall((ROOT / "docs" / "results.md").read_text()))
+    known = {tuple(found) for found in interval.findall(tables)}
+    words = marked.sub("", (ROOT / page).read_text())
+    said = {tuple(end.replace("−", "-") for end in found) for found in interval.findall(words)}
+    assert said or page == "docs/finetuning.md"
+    assert sorted(said - known) == []

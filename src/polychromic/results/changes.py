@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from polychromic.report.tables import NOTHING, Table
 from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
 from polychromic.results.plan import CHOSEN, CONFIGURATIONS, LENGTH, OBSERVATION, PAPER, POLY, RATE, REFERENCE
-from polychromic.results.pool import difference, table_of
+from polychromic.results.pool import Records, difference, seed_spread, table_of
 from polychromic.results.words import (
     BOLD,
     COMPARED,
@@ -61,16 +61,27 @@ def compared_with(line: Line, lines: Sequence[Line]) -> Line | None:
     return next((one for one in lines if one.label == wanted and (line.against or one.part == REFERENCE)), None)
 
 
+def trained_alike(lines: Sequence[Line]) -> list[Records]:
+    """Results of the lines of a study whose seeds are taken to vary alike, each once: all from the same base policy."""
+    own = [line for line in lines if line.method in (POLY, "ppo") and line.part != OBSERVATION and line.records]
+    return list({id(line.records): line.records for line in own}.values())
+
+
 def _changes_table(lines: Sequence[Line]) -> Table:
     rows = []
+    alike = trained_alike(lines)
     for line in lines:
         base = compared_with(line, lines)
         if base is not None and line.records:  # what is missing is named below
-            gaps = [gap(line, base, name, STRICT) for name in CHANGED]
+            gaps = [gap(line, base, name, STRICT, alike) for name in CHANGED]
             rows.append((line.part, line_name(line), line_name(base), *gaps, line.seeds))
+    spreads = [(name, *seed_spread(alike, name)) for name in ("success", "perturbed")]
+    told_of = [f"{100 * spread:.1f} points of {name} (p = {p:.2f})" for name, spread, _, p in spreads]
     note = (
         f"What a change adds, in points, with 99 % intervals, as there are many of them; {BOLD}. An interval with zero "
-        "in it does not say that there is no effect, but that none larger than its ends is likely."
+        "in it does not say that there is no effect, but that none larger than its ends is likely. What seeds differ "
+        f"by is taken from all these lines together, {spreads[0][2]} degrees of freedom: a standard deviation of "
+        f"{' and '.join(told_of)}, where a small p of Bartlett's test would say that lines differ in it."
     )
     columns = ("factor", "change", "minus", *(f"Δ {name}" for name in CHANGED), "seeds")
     return Table("", note, columns, tuple(rows))

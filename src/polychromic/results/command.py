@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from polychromic.results.estimates import needs_table, say_estimate
 from polychromic.results.lines import Found
 from polychromic.results.page import command_of, write_page
 from polychromic.results.plan import (
+    CHOSEN,
     FULL,
     OBSERVATION,
     OTHER_BASES,
@@ -26,6 +28,7 @@ from polychromic.results.plan import (
     UCB,
     Planned,
     Size,
+    base_name,
     first_plan,
     key_of,
     study_plan,
@@ -61,7 +64,7 @@ class Choices:
     @property
     def folder(self) -> Path:
         """Of the cells."""
-        return self.out or Path("reproduction-quick/runs" if self.quick else "reproduction")
+        return self.out or Path("reproduction-quick/runs" if self.quick else "reproduction-first")
 
     @property
     def results_folder(self) -> Path:
@@ -75,22 +78,24 @@ class Choices:
         return self.page or (Path("docs/results.md") if inside else self.results_folder / "results.md")
 
     def command(self, item: str) -> str:
-        """What goes on after an interruption, with all folders."""
-        given = ["polychromic", "reproduce", item, *(["--quick"] if self.quick else [])]
-        named = {
-            "--seeds": self.seeds, "--out": self.out, "--results": self.results, "--page": self.page,
-            "--workers": self.workers, "--engine": self.engine, "--ray-address": self.ray_address,
-        }  # fmt: skip
-        given += [part for name, value in named.items() if value and value != "local" for part in (name, str(value))]
-        for name, values in (("--tasks", self.tasks), ("--only", self.only)):
-            given += [name, *values] if values else []
-        return shlex.join([*given, *(part for option in self.slurm for part in ("--slurm", option))])
+        """What goes on after an interruption, with everything that was given."""
+        again = ["polychromic", "reproduce", item, *(["--quick"] if self.quick else [])]
+        for one in fields(self):
+            value, flag = getattr(self, one.name), f"--{one.name.replace('_', '-')}"
+            if one.name != "quick" and value != one.default:
+                if one.name == "slurm":
+                    again += [part for option in value for part in (flag, option)]
+                else:
+                    again += [flag, *(value if isinstance(value, tuple) else [str(value)])]
+        return shlex.join(again)
 
 
 def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Size | None = None) -> int:
     """Run an item as far as it is missing, then write the page. Returns 0, 1 if something failed, 130 if stopped."""
     usual = size or (QUICK if given.quick else FULL)
-    size = replace(usual, seeds=given.seeds or usual.seeds)
+    size = replace(usual, seeds=given.seeds, more_seeds={}) if given.seeds else usual
+    if item == "page":
+        return _page(given, usual, estimate_only)
     tasks = _checked("tasks", given.tasks, TASKS) or TASKS
     only = _checked("only", given.only, PARTS.get(item, ()))
     found = _read(given, size, tasks)
@@ -98,25 +103,42 @@ def run_item(item: str, given: Choices, *, estimate_only: bool = False, size: Si
         return _search(given, found, usual, estimate_only)
     if given.quick or estimate_only:
         _choose_something(found)
-    if item == "page":
-        _write(given, found, usual)
-        return 0
     if item == "first":
-        plan = first_plan(found.chosen, size, tasks)
-        _say_left_out(found)
+        plan = first_plan(found.chosen, size, tasks, only or PARTS["first"])
+        if CHOSEN in (only or PARTS["first"]):
+            _say_left_out(found)
     else:
-        wanted = OBSERVATION in only
-        bases = _bases(tasks, given.base_policies, make=not estimate_only) if wanted else {}
+        bases = _bases(tasks, given.base_policies) if OBSERVATION in only else {}
         plan = study_plan(found.chosen, found.best_by_configurations, size, tasks, bases)
     plan = [one for one in plan if not only or one.part in only]
+    if not estimate_only:
+        _check_writable(given)
     todo = _missing(plan, found.runs, given.folder)
+    if not estimate_only and _make_bases(todo, given.base_policies):
+        todo = _missing(plan, found.runs, given.folder)  # now that it is known with which parameters they begin
     say_estimate(given.folder, todo, _slots(given), known=len(_unique(plan)) - len(todo))
     if estimate_only:
         _say_needs(todo)
         return 0
+    found.runs.write()
     code = _run(item, given, todo, found.runs)
     _write(given, found, usual)
     return code if code == STOPPED else int(bool(_missing(plan, found.runs, given.folder)))
+
+
+def _page(given: Choices, usual: Size, estimate_only: bool) -> int:
+    """The page alone, from files that are there."""
+    for name, value in {"tasks": given.tasks, "only": given.only, "estimate-only": estimate_only}.items():
+        if value:
+            raise UserError(f"{name} is for search, first and study; page writes what there are results of")
+    found = _read(given, usual, TASKS)
+    if not any(results.path.exists() for results in (found.search, found.runs)):
+        told = f"{given.results_folder} has neither search.json nor runs.json"
+        raise UserError(f"results: {told}; run `polychromic reproduce search` first, or give their folder")
+    if given.quick:
+        _choose_something(found)
+    _write(given, found, usual)
+    return 0
 
 
 def _search(given: Choices, found: Found, usual: Size, estimate_only: bool) -> int:
@@ -130,17 +152,18 @@ def _search(given: Choices, found: Found, usual: Size, estimate_only: bool) -> i
     if estimate_only:
         _say_needs(whole)
         return 0
+    _check_writable(given)
     while True:
         chains = search.search_chains(results.cells, found.size, found.tasks)
         results.notes |= {
             "command": command_of("search", quick=given.quick),
             "rule": search.RULE,
-            "chosen": {**found.chosen, **search.chosen_of(chains)},  # of other tasks: as it was
-            "best_by_configurations": {**found.best_by_configurations, **search.best_by_configurations(chains)},
+            "chosen": search.chosen_of(chains),  # other tasks stay as the file has them
+            "best_by_configurations": search.best_by_configurations(chains),
         }
+        results.write()
         waiting = [one for chain in chains for one in chain.missing]
         if not waiting:
-            results.write()
             _write(given, found, usual)
             return 0
         todo = _missing(waiting, results, given.folder)
@@ -180,13 +203,12 @@ def _keep_results(results: Results) -> Callable[[Summary], None]:
 
 
 def _missing(plan: Sequence[Planned], results: Results, folder: Path) -> list[Cell]:
-    """Cells without a result, each once; those that were done in this folder get theirs first."""
+    """Cells without a result, each once; those that were done in this folder get theirs first. Nothing is written."""
     for one in plan:
         if key_of(one.cell) in results.cells:
             check_same(results.cells[key_of(one.cell)], one.cell)
     unknown = [one.cell for one in _unique(plan) if key_of(one.cell) not in results.cells]
-    if results.add([record for cell in unknown for record in records_of(folder / cell.name)]):
-        results.write()
+    results.add([record for cell in unknown for record in records_of(folder / cell.name)])
     return [cell for cell in unknown if key_of(cell) not in results.cells]
 
 
@@ -203,14 +225,15 @@ def _choose_something(found: Found) -> None:
     """A quick look and an estimate need no search; nothing is written of what is taken instead."""
     missing = [task for task in found.tasks if not {*PLAIN, *UCB} <= set(found.chosen.get(task, {}))]
     if missing:
-        told = "learning rate 1e-4 for all, the rest as in the paper"
-        print(f"no search has ended on {', '.join(missing)}: {told}", file=sys.stderr)
+        told = "learning rate 1e-4 where it has not chosen, the rest as in the paper"
+        print(f"the search is not through on {', '.join(missing)}: {told}", file=sys.stderr)
         taken: dict[str, dict[str, Any]] = {}
         for method in (*PLAIN, *UCB):
             own = search.start_of(method.removesuffix("-ucb"))
             own |= {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3}
             taken[method] = {**own, **({"ucb": 0.1} if method in UCB else {})}
-        found.search.notes["chosen"] = {**found.chosen, **dict.fromkeys(missing, taken)}
+        instead = {task: {**taken, **found.chosen.get(task, {})} for task in missing}
+        found.search.notes["chosen"] = {**found.chosen, **instead}
 
 
 def _say_left_out(found: Found) -> None:
@@ -220,18 +243,29 @@ def _say_left_out(found: Found) -> None:
             print(f"left out until their search is through on {task}: {', '.join(missing)}", file=sys.stderr)
 
 
-def _bases(tasks: Sequence[str], folder: Path, *, make: bool) -> dict[str, str]:
-    """Files of the other base policies by name; what is missing is made, or without `make` only named."""
-    found = {}
-    for base in (base for task in tasks for base in OTHER_BASES[task]):
-        path = folder / base / "policy.safetensors"
-        if make and not path.exists():
-            from polychromic.pretrain.command import pretrain
+def _bases(tasks: Sequence[str], folder: Path) -> dict[str, str]:
+    """Files of the other base policies by name, whether they are there or not."""
+    names = [base for task in tasks for base in OTHER_BASES[task]]
+    return {base: str((folder / base / "policy.safetensors").resolve()) for base in names}
 
-            print(f"{path} is missing: polychromic pretrain {base} --out {folder}", flush=True)
-            pretrain(base, out=folder)
-        found[base] = str(path.resolve())
-    return found
+
+def _make_bases(cells: Sequence[Cell], folder: Path) -> bool:
+    """Make the base policies that cells need and that are missing; whether there were any."""
+    missing = dict.fromkeys(cell.policy for cell in cells if cell.policy and not Path(cell.policy).exists())
+    for path in missing:
+        from polychromic.pretrain.command import pretrain
+
+        print(f"{path} is missing: polychromic pretrain {base_name(path)} --out {folder}", flush=True)
+        pretrain(base_name(path), out=folder)
+    return bool(missing)
+
+
+def _check_writable(given: Choices) -> None:
+    """Before anything runs: can what comes of it be kept?"""
+    for name, path in {"results": given.results_folder / "runs.json", "page": given.page_file}.items():
+        nearest = path if path.exists() else next(one for one in path.absolute().parents if one.exists())
+        if (nearest.is_dir() if nearest is path else not nearest.is_dir()) or not os.access(nearest, os.W_OK):
+            raise UserError(f"{name}: {path} cannot be written; give another one with --{name}")
 
 
 def _write(given: Choices, found: Found, usual: Size) -> None:
@@ -243,6 +277,8 @@ def _write(given: Choices, found: Found, usual: Size) -> None:
     try:
         figures = draw_figures(whole, page.parent / "figures")
         write_page(page, whole, figures, quick=given.quick)
+    except UnicodeDecodeError as error:
+        raise UserError(f"page: {page} is no text in UTF-8; give another one with --page") from error
     except OSError as error:
         raise UserError(f"page: cannot write {error.filename or page} ({error.strerror})") from error
     print(f"results: {given.results_folder}, page: {page}")

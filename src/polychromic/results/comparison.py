@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from polychromic.report.tables import NOTHING, Table, paper_results
 from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
-from polychromic.results.pool import Figure, at_equal_steps, cpu_hours, still_moving
-from polychromic.results.words import BOLD, COMPARED, bare, footer, gap, number, percent, points, printed, told
+from polychromic.results.pool import at_equal_steps, cpu_hours, still_moving
+from polychromic.results.words import BOLD, COMPARED, bare, enough, footer, gap, number, percent, points, printed, told
 from polychromic.sweep.cells import PRETRAINED
 
 LITTLE = 0.01  # of a rise that counts as flat
@@ -111,13 +111,16 @@ def _runs_table(lines: Sequence[Line]) -> Table:
 
 
 def _flatness(lines: Sequence[Line]) -> str:
-    rises: dict[str, Figure] = {
-        line_name(line): rise for line in lines if (rise := still_moving(line.records)) is not None
-    }
-    moving = [f"{name} ({100 * rise.mean:+.1f})" for name, rise in rises.items() if abs(rise.mean) > LITTLE]
-    if not moving:
-        return "The curves of success have flattened: none moved by more than a point in the last fifth of training."
-    return f"Not flat yet, success still moving by more than a point in the last fifth: {', '.join(moving)}."
+    """Which curves are flat, which still move, and of which the interval tells neither."""
+    kinds: dict[str, list[str]] = {"still moving": [], "flat within a point": [], "not told by so few seeds": []}
+    for line in lines:
+        rise = still_moving(line.records) if enough(line) else None
+        if rise is not None:
+            flat = max(abs(rise.low), abs(rise.high)) <= LITTLE
+            kind = "flat within a point" if flat else "still moving" if rise.clear else "not told by so few seeds"
+            kinds[kind].append(line_name(line))
+    said = [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
+    return f"Success in the last fifth of training: {'; '.join(said)}." if said else ""
 
 
 def _per_step(lines: Sequence[Line]) -> str:

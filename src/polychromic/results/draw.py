@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import FuncFormatter
 
 from polychromic.policies.tensors import whole_file
-from polychromic.results.changes import STRICT, compared_with
+from polychromic.results.changes import STRICT, compared_with, trained_alike
 from polychromic.results.lines import METHOD_NAMES, NAMES, Found, Line, line_name
 from polychromic.results.plan import AS_COMPARED, CHOSEN, OBSERVATION, POLY, REFERENCE
 from polychromic.results.pool import curve_of, difference, figure_of, over_seeds, pass_curve
@@ -120,12 +120,13 @@ def _curves(axes: Axes, lines: Sequence[Line], name: str, against: str) -> None:
 def study_figure(task: str, lines: Sequence[Line]) -> Picture:
     """What every change adds to success and to pass@128, with intervals."""
     changes = [line for line in lines if line.part not in (REFERENCE, OBSERVATION)]
+    alike = trained_alike(lines)
     picture = Picture(figsize=(9.2, 1.2 + 0.28 * len(changes)), layout="constrained")
     panels = picture.subplots(1, 2, sharey=True)
     for axes, name in zip(panels, ("success", "pass@128"), strict=True):
         for number, line in enumerate(changes):
             base = compared_with(line, lines)
-            gap = difference(line.records, base.records, name, STRICT) if base else None
+            gap = difference(line.records, base.records, name, STRICT, alike) if base else None
             if gap is not None and base is not None:
                 colour = COLOURS[line.method]
                 axes.plot([100 * gap.low, 100 * gap.high], [number, number], color=colour, lw=1.5)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polychromic.results.plan import OTHER_BASES, TASKS, Planned, Size, first_plan, study_plan
-from polychromic.results.records import BEST_MARK, Results
+from polychromic.results.records import BEST_MARK, Results, check_alike
 from polychromic.sweep.cells import PRETRAINED
 
 NAMES = {"goto": "GoTo", "fourrooms": "FourRooms"}
@@ -86,6 +86,7 @@ def lines_of(plan: Sequence[Planned], results: Results) -> list[Line]:
         one = first[part, label, key]
         method = one.cell.method
         gone = tuple(broken.get(key, ()))
+        check_alike(known.get(key, []))
         lines.append(Line(part, label, method, known.get(key, []), tuple(planned), gone, one.against))
         best = known.get(key + BEST_MARK, [])
         if method == PRETRAINED and best:

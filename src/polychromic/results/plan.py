@@ -97,9 +97,13 @@ class Size:
     search_points: int
     search_rollouts: int
     perturbed: bool = True
-    more_seeds: Mapping[str, int] = field(default_factory=dict)  # of PPO and Poly-PPO in the comparison, by task
+    more_seeds: Mapping[str, int] = field(default_factory=dict)  # of PPO and Poly-PPO at full length, by task
     kept: int = KEPT
     settings: Mapping[str, Any] | None = None  # for all runs
+
+    def pair_seeds(self, task: str) -> int:
+        """Of PPO and Poly-PPO at full length, which everything else is compared with."""
+        return max(self.seeds, self.more_seeds.get(task, 0))
 
 
 FULL = Size(
@@ -108,7 +112,7 @@ FULL = Size(
     study={"goto": 240, "fourrooms": 640},
     long={"goto": 480, "fourrooms": 5120},
     seeds=3,
-    more_seeds={"goto": 5},
+    more_seeds={"goto": 5, "fourrooms": 5},
     attempts=160,
     rollouts=32,
     points=20,
@@ -235,26 +239,35 @@ def settings_of(chosen: Chosen, task: str, method: str) -> dict[str, Any]:
         ) from None
 
 
-def first_plan(chosen: Chosen, size: Size, tasks: Sequence[str] = TASKS) -> list[Planned]:
+def first_plan(
+    chosen: Chosen, size: Size, tasks: Sequence[str] = TASKS, parts: Sequence[str] = PARTS["first"]
+) -> list[Planned]:
     """Every method with the chosen settings, those without UCB first; then these with the paper's own.
 
     The paper gives no λ_UCB, so there is nothing literal about UCB. Methods whose search is not through yet are left
     out, but PPO and Poly-PPO must be there.
     """
-    for task, method in product(tasks, ("ppo", POLY)):
-        settings_of(chosen, task, method)
-    plan = [Planned(part, PRETRAINED, base_cell(task, size)) for part in PARTS["first"] for task in tasks]
-    for part, methods in ((CHOSEN, PLAIN), (CHOSEN, UCB), (PAPER, ("ppo", POLY)), (PAPER, ("reinforce",))):
-        for seed, task, method in product(range(size.seeds), tasks, methods):
-            if part == CHOSEN and method not in chosen[task]:
-                continue
-            own = settings_of(chosen, task, method) if part == CHOSEN else paper_settings(method, task)
-            plan.append(Planned(part, method, run_cell_of(task, method, seed, own, size.length[task], size)))
-    for task in tasks:  # what everything else is compared with
-        for seed, method in product(range(size.seeds, size.more_seeds.get(task, 0)), ("ppo", POLY)):
-            own = settings_of(chosen, task, method)
-            plan.append(Planned(CHOSEN, method, run_cell_of(task, method, seed, own, size.length[task], size)))
+    plan = [Planned(part, PRETRAINED, base_cell(task, size)) for part in parts for task in tasks]
+    if CHOSEN in parts:
+        for task, method in product(tasks, ("ppo", POLY)):
+            settings_of(chosen, task, method)
+        for methods in (PLAIN, UCB):
+            for seed, task, method in product(range(size.seeds), tasks, methods):
+                if method in chosen[task]:
+                    plan.append(_compared(CHOSEN, task, method, seed, settings_of(chosen, task, method), size))
+    if PAPER in parts:
+        for methods in (("ppo", POLY), ("reinforce",)):
+            for seed, task, method in product(range(size.seeds), tasks, methods):
+                plan.append(_compared(PAPER, task, method, seed, paper_settings(method, task), size))
+    if CHOSEN in parts:
+        for task in tasks:
+            for seed, method in product(range(size.seeds, size.pair_seeds(task)), ("ppo", POLY)):
+                plan.append(_compared(CHOSEN, task, method, seed, settings_of(chosen, task, method), size))
     return plan
+
+
+def _compared(part: str, task: str, method: str, seed: int, own: Mapping[str, Any], size: Size) -> Planned:
+    return Planned(part, method, run_cell_of(task, method, seed, own, size.length[task], size))
 
 
 def study_plan(
@@ -286,7 +299,7 @@ def _references(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
         own = settings_of(chosen, task, method)
         short = run_cell_of(task, method, seed, own, size.study[task], size, points=size.study_points)
         yield Planned(REFERENCE, method, short)
-    for method, seed in product((POLY, "ppo"), range(size.seeds)):
+    for seed, method in product(range(size.pair_seeds(task)), (POLY, "ppo")):
         own = settings_of(chosen, task, method)
         whole = run_cell_of(task, method, seed, own, size.length[task], size)
         yield Planned(REFERENCE, f"{method}, {AS_COMPARED}", whole)
@@ -295,9 +308,9 @@ def _references(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
 def _configurations_of(best: Mapping[str, Any], chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
     """The other number of configurations an iteration, with the best settings that the search found for it.
 
-    It was the largest lever of the search, so these runs are as long as those of the comparison.
+    It was the largest lever of the search, so these runs are as long as those of the comparison, and as many.
     """
-    for method, seed in product((POLY, "ppo"), range(size.seeds)):
+    for seed, method in product(range(size.pair_seeds(task)), (POLY, "ppo")):
         own = settings_of(chosen, task, method)
         other = 1 if own.get("configurations_per_iteration", 1) != 1 else 8
         flipped = {**own, "configurations_per_iteration": other}

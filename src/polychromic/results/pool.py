@@ -23,7 +23,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 class Figure(NamedTuple):
-    """A mean with its 95 % interval; arrays for several figures at once."""
+    """A mean with its interval; arrays for several figures at once."""
 
     mean: Any
     low: Any
@@ -78,8 +78,14 @@ def figure_of(records: Records, name: str) -> Figure | None:
     return Figure(found.mean, max(found.low, 0.0), min(found.high, 1.0) if share else found.high)  # none is negative
 
 
-def difference(ours: Records, theirs: Records, name: str, confidence: float = CONFIDENCE) -> Figure | None:
-    """One line minus another one on the same configurations, which are resampled together; seeds apart."""
+def difference(
+    ours: Records, theirs: Records, name: str, confidence: float = CONFIDENCE, alike: Sequence[Records] = ()
+) -> Figure | None:
+    """One line minus another one on the same configurations, which are resampled together; seeds apart.
+
+    alike: lines whose seeds are taken to vary alike, these two among them, so that the variance over seeds is known
+    from all of them. Not given, each of the two has its own, with Welch's degrees of freedom for the difference.
+    """
     first, second = table_of(ours, name), table_of(theirs, name)
     if first is None or second is None or first.shape[1] != second.shape[1]:
         return None
@@ -87,10 +93,33 @@ def difference(ours: Records, theirs: Records, name: str, confidence: float = CO
     rng = np.random.default_rng(0)
     # What decides is on which side of zero an interval ends, so chance must move its ends little.
     drawn = _configurations(first.shape[1], weights, DIFFERENCE_RESAMPLES)
-    wider = _wider(rng, len(first) + len(second) - 2, DIFFERENCE_RESAMPLES)
-    gaps = _resampled(first, drawn, wider, rng) - _resampled(second, drawn, wider, rng)
+    if alike:
+        pooled = _pooled([table for one in alike if (table := table_of(one, name)) is not None])
+        spreads, degrees = [pooled, pooled], float(pooled.degrees)
+    else:
+        spreads, degrees = [_pooled([first]), _pooled([second])], _degrees_apart(first, second, weights)
+    wider = _wider(rng, degrees, DIFFERENCE_RESAMPLES)
+    drawn_means = [
+        _resampled(table, spread, drawn, wider, stream)
+        for stream, (table, spread) in enumerate(zip((first, second), spreads, strict=True))
+    ]
     mean = np.average(first.mean(axis=0) - second.mean(axis=0), weights=weights)
-    return _figure(mean, gaps, confidence).single()
+    return _figure(mean, drawn_means[0] - drawn_means[1], confidence).single()
+
+
+def seed_spread(lines: Sequence[Records], name: str) -> tuple[float, int, float]:
+    """What seeds of lines differ by: the pooled standard deviation, its degrees of freedom, and Bartlett's p.
+
+    A small p says that lines differ in it, so that they should not be pooled.
+    """
+    from scipy import stats  # here, because it takes long to import
+
+    tables = [(table_of(one, name), weights_of(one, name)) for one in lines if len(one) > 1]
+    means = [np.average(table, axis=1, weights=weights) for table, weights in tables if table is not None]
+    degrees = sum(len(one) - 1 for one in means)
+    variance = sum(one.var(ddof=1) * (len(one) - 1) for one in means) / max(degrees, 1)
+    varied = [one for one in means if one.var() > 0]
+    return float(np.sqrt(variance)), degrees, float(stats.bartlett(*varied).pvalue) if len(varied) > 1 else 1.0
 
 
 def interval(table: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Figure:
@@ -102,17 +131,34 @@ def interval(table: NDArray[np.float64], weights: NDArray[np.float64] | None = N
     """
     rng = np.random.default_rng(0)
     drawn = _configurations(table.shape[1], weights, RESAMPLES)
-    means = _resampled(table, drawn, _wider(rng, len(table) - 1, RESAMPLES), rng)
+    means = _resampled(table, _pooled([table]), drawn, _wider(rng, len(table) - 1, RESAMPLES))
     return _figure(np.average(table.mean(axis=0), weights=weights), means).single()
 
 
 def over_seeds(values: NDArray[np.float64]) -> Figure:
-    """The mean of curves [S, P] over seeds with its interval, [P] each; with one seed there is none."""
-    rng = np.random.default_rng(0)
+    """The mean of curves [S, P] over seeds with its interval of Student's t, [P] each; with one seed there is none."""
     middle = values.mean(axis=0)
-    wider, weights = _wider(rng, len(values) - 1, RESAMPLES), _seed_weights(rng, len(values), RESAMPLES)
-    means = middle + wider[:, None] * (weights @ (values - middle))
-    return _figure(middle, means)
+    if len(values) == 1:
+        return Figure(middle, middle, middle)
+    half = _student(len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return Figure(middle, middle - half, middle + half)
+
+
+def _student(degrees: float) -> float:
+    from scipy import stats  # here, because it takes long to import
+
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
+
+
+class _Spread(NamedTuple):
+    """What seeds differ by from the mean of their line, [seeds of all lines, C], and how many of that are free."""
+
+    table: NDArray[np.float64]
+    degrees: int
+
+
+def _pooled(tables: Sequence[NDArray[np.float64]]) -> _Spread:
+    return _Spread(np.concatenate([one - one.mean(axis=0) for one in tables]), sum(len(one) - 1 for one in tables))
 
 
 def _configurations(count: int, weights: NDArray[np.float64] | None, resamples: int) -> NDArray[np.float64]:
@@ -127,25 +173,48 @@ def _counts(count: int, resamples: int) -> NDArray[np.int64]:
     return np.random.default_rng(1).multinomial(count, np.full(count, 1 / count), resamples)
 
 
-def _wider(rng: np.random.Generator, degrees: int, resamples: int) -> NDArray[np.float64]:
+def _degrees_apart(
+    first: NDArray[np.float64], second: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> float:
+    """Degrees of freedom for the difference of two lines whose seeds need not vary alike (Welch and Satterthwaite)."""
+    shares = []  # of each line in the variance of the difference, over seeds, and what it is known from
+    for table in (first, second):
+        if len(table) > 1:
+            means = np.average(table, axis=1, weights=weights)
+            shares.append((float(means.var(ddof=1)) / len(table), len(table) - 1))
+    variance, spread = sum(one for one, _ in shares), sum(one**2 / known for one, known in shares)
+    return variance**2 / spread if spread else float(sum(known for _, known in shares))
+
+
+def _wider(rng: np.random.Generator, degrees: float, resamples: int) -> NDArray[np.float64]:
     """What turns normal numbers into Student's t with so many degrees of freedom, [resamples]."""
     scale = degrees / rng.chisquare(degrees, resamples) if degrees else np.ones(resamples)
     return np.asarray(np.sqrt(scale))
 
 
-def _seed_weights(rng: np.random.Generator, seeds: int, resamples: int) -> NDArray[np.float64]:
-    """Weights of the deviations of seeds, [resamples, S]: their sum has the variance of a mean over seeds, s²/S."""
-    return np.asarray(rng.standard_normal((resamples, seeds)) / np.sqrt(max(seeds * (seeds - 1), 1)))
+def _seed_weights(spread: _Spread, seeds: int, resamples: int, stream: int = 0) -> NDArray[np.float64]:
+    """Weights for a spread, [resamples, its rows]: the sum has the variance of a mean over so many seeds, s²/S."""
+    drawn = _normals(len(spread.table), resamples, stream)
+    return np.asarray(drawn / np.sqrt(max(spread.degrees, 1) * seeds))
+
+
+@functools.lru_cache(maxsize=8)
+def _normals(count: int, resamples: int, stream: int) -> NDArray[np.float64]:
+    """Normal numbers, [resamples, count], in independent streams; like counts the same for all figures."""
+    return np.random.default_rng([2, stream]).standard_normal((resamples, count))
 
 
 def _resampled(
-    table: NDArray[np.float64], drawn: NDArray[np.float64], wider: NDArray[np.float64], rng: np.random.Generator
+    table: NDArray[np.float64],
+    spread: _Spread,
+    drawn: NDArray[np.float64],
+    wider: NDArray[np.float64],
+    stream: int = 0,
 ) -> NDArray[np.float64]:
     """Means of the table over drawn seeds and configurations, [resamples]."""
-    middle = table.mean(axis=0)
-    weights = _seed_weights(rng, len(table), len(drawn))
-    moved = np.einsum("rs,sc,rc->r", weights, table - middle, drawn, optimize=True)
-    return np.asarray(drawn @ middle + wider * moved)
+    weights = _seed_weights(spread, len(table), len(drawn), stream)
+    moved = np.einsum("rs,sc,rc->r", weights, spread.table, drawn, optimize=True)
+    return np.asarray(drawn @ table.mean(axis=0) + wider * moved)
 
 
 def _figure(mean: Any, resampled: NDArray[np.float64], confidence: float = CONFIDENCE) -> Figure:
@@ -192,10 +261,10 @@ def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, Fi
         return None
     steps = min(one["steps"][-1] for line in curves for one in line)
     first, second = (np.array([[np.interp(steps, one["steps"], one[name])] for one in line]) for line in curves)
-    rng = np.random.default_rng(0)
-    wider, alone = _wider(rng, len(first) + len(second) - 2, RESAMPLES), np.ones((RESAMPLES, 1))
-    gaps = _resampled(first, alone, wider, rng) - _resampled(second, alone, wider, rng)
-    return steps, _figure(first.mean() - second.mean(), gaps).single()
+    error = np.sqrt(sum(one.var(ddof=1) / len(one) for one in (first, second) if len(one) > 1))
+    half = _student(_degrees_apart(first, second)) * error if error else 0.0
+    gap = float(first.mean() - second.mean())
+    return steps, Figure(gap, gap - half, gap + half)
 
 
 def cpu_hours(records: Records) -> float:

@@ -6,8 +6,10 @@ it; a cell that is in a file need not be run again, and its folder may be gone.
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -30,6 +32,8 @@ PER_CONFIGURATION = ("reward_0.5", "reward_0.9", "entropy", "distinct_strategies
 CURVE = ("success", "coverage", "entropy", "distinct_strategies", "pass@8", "pass@32")
 SIGNALS = ("advantage_std", "polychromic_std", "all_zero_groups", "distinct_per_group", "kl", "clip_fraction")
 DIGITS = 5
+IDENTITY = {"task", "method", "base", "settings", "seed"}  # what every result says it is about
+NOTES_BY_TASK = ("chosen", "best_by_configurations")
 
 
 class Results:
@@ -41,7 +45,7 @@ class Results:
         self.notes: dict[str, Any] = {}
         if path.exists():
             found = read_json(path)
-            if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("cells"), list):
+            if not _is_results(found):
                 raise UserError(f"{path} is no file of results (format {FORMAT}); give another folder with --results")
             self.cells = {key_of(one) + _best_mark(one): one for one in found.pop("cells")}
             self.notes = {name: value for name, value in found.items() if name != "format"}
@@ -71,14 +75,46 @@ class Results:
 
     def write(self) -> None:
         """The file, whole or not at all, in an order of its own; with what others have added to it meanwhile."""
-        if self.path.exists():
-            self.cells = {**Results(self.path).cells, **self.cells}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with _alone(self.path):
+                if self.path.exists():
+                    there = Results(self.path)
+                    self.cells = {**there.cells, **self.cells}
+                    self.notes = {
+                        **there.notes,
+                        **{name: _joined(there, name, own) for name, own in self.notes.items()},
+                    }
+                with whole_file(self.path) as partial:
+                    partial.write_text(self._text(), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"results: cannot write {error.filename or self.path} ({error.strerror})") from error
+
+    def _text(self) -> str:
         cells = sorted(self.cells.values(), key=lambda one: (one["task"], one["method"], key_of(one), _best_mark(one)))
         head = json.dumps({"format": FORMAT, **self.notes}, indent=1, ensure_ascii=False)[:-2]
         rows = ",\n".join("  " + json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in cells)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(self.path) as partial:
-            partial.write_text(f'{head},\n "cells": [\n{rows}\n ]\n}}\n', encoding="utf-8")
+        return f'{head},\n "cells": [\n{rows}\n ]\n}}\n'
+
+
+def _is_results(found: Any) -> bool:
+    if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("cells"), list):
+        return False
+    named = all(isinstance(one, dict) and one.keys() >= IDENTITY for one in found["cells"])
+    return named and all(isinstance(found.get(name, {}), dict) for name in NOTES_BY_TASK)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While others that write the same file wait."""
+    with path.with_name(f".{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _joined(there: Results, name: str, own: Any) -> Any:
+    """A note of ours; of those that have a part for every task, with the parts of other tasks that are in the file."""
+    return {**there.notes.get(name, {}), **own} if name in NOTES_BY_TASK else own
 
 
 def _best_mark(record: Mapping[str, Any]) -> str:
@@ -128,7 +164,9 @@ def resolved(cell: Cell) -> dict[str, Any]:
 def check_same(record: Mapping[str, Any], cell: Cell) -> None:
     """Refuse a result of settings that this version would run otherwise, as its defaults have changed since."""
     now = resolved(cell)
-    before, after = ({**one.get("config", {}), "base policy": one.get("parameters")} for one in (record, now))
+    before, after = (_all_settings(one) for one in (record, now))
+    if not cell.base_parameters:  # a base policy that is not made yet
+        before["base policy"] = after["base policy"]
     if "failed" not in record:  # a quick look is no result of the long way
         before["attempts"], after["attempts"] = record.get("attempts", 0), cell.evaluation.attempts
     for name in before.keys() | after.keys():
@@ -139,11 +177,28 @@ def check_same(record: Mapping[str, Any], cell: Cell) -> None:
             )
 
 
+def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse results of one line that differ in more than their seed, as defaults changed between them."""
+    for one in records[1:]:
+        before, after = _all_settings(records[0]), _all_settings(one)
+        for name in before.keys() | after.keys():
+            if before.get(name) != after.get(name):
+                raise UserError(
+                    f"results: {one['task']}, {one['method']} has {name} {before.get(name)!r} with seed "
+                    f"{records[0]['seed']} and {after.get(name)!r} with seed {one['seed']}; "
+                    "remove one of them from the file of results, or give another folder with --results"
+                )
+
+
+def _all_settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {**record.get("config", {}), "base policy": record.get("parameters")}
+
+
 def _about(folder: Path, cell: Cell) -> dict[str, Any]:
     history = read_lines(folder / ATTEMPTS)
     commits = list(dict.fromkeys(line["commit"] for line in history if line.get("commit")))
     trained = sum(line.get("cpu_seconds", 0.0) for line in read_lines(folder / "timing.jsonl"))
-    scored = float(read_json(folder / EVALUATION_CPU)) if (folder / EVALUATION_CPU).exists() else 0.0
+    scored = sum(read_json(folder / EVALUATION_CPU).values()) if (folder / EVALUATION_CPU).exists() else 0.0
     return {
         **identity(cell),
         **resolved(cell),

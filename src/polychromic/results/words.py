@@ -7,7 +7,7 @@ from typing import Any
 
 from polychromic.report.tables import NOTHING, Table, as_markdown
 from polychromic.results.lines import Line, line_name
-from polychromic.results.pool import CONFIDENCE, Figure, commits_of, cpu_hours, difference, figure_of, table_of
+from polychromic.results.pool import CONFIDENCE, Figure, Records, commits_of, cpu_hours, difference, figure_of, table_of
 from polychromic.sweep.cells import PRETRAINED
 
 SEEDS = 3  # fewer say nothing about other seeds
@@ -46,11 +46,17 @@ def points(found: Figure) -> str:
     return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
-def gap(ours: Line | None, theirs: Line | None, name: str, confidence: float = CONFIDENCE) -> str:
-    """One line minus another, in bold if that says something."""
+def gap(
+    ours: Line | None,
+    theirs: Line | None,
+    name: str,
+    confidence: float = CONFIDENCE,
+    alike: Sequence[Records] = (),
+) -> str:
+    """One line minus another, in bold if that says something. alike: lines whose seeds vary alike."""
     if ours is None or theirs is None or not ours.records or not theirs.records:
         return NOTHING
-    found = difference(ours.records, theirs.records, name, confidence)
+    found = difference(ours.records, theirs.records, name, confidence, alike)
     if found is None:
         return NOTHING
     return f"**{points(found)}**" if resolved_gap(found, ours, theirs) else points(found)

@@ -128,8 +128,11 @@ def _finetune_and_evaluate(folder: Path) -> None:
         figures["finetune"] = read_json(folder / "done.json")
     if cell.evaluation.attempts:
         target = (cell.policy or cell.task) if base else str(folder)
-        began, cpu_began = time.perf_counter(), time.process_time()
-        with _as_if_typed("evaluate", target, "--attempts", str(cell.evaluation.attempts)):
+        began = time.perf_counter()
+        with (
+            _cpu_seconds_kept(folder, EVALUATION),
+            _as_if_typed("evaluate", target, "--attempts", str(cell.evaluation.attempts)),
+        ):
             evaluate(
                 target,
                 attempts=cell.evaluation.attempts,
@@ -146,7 +149,8 @@ def _finetune_and_evaluate(folder: Path) -> None:
                 continue
             # With random numbers of its own each, so that an average over them knows more than one of them.
             attempts = cell.evaluation.attempts
-            with _as_if_typed("evaluate", str(policy), f"--attempts={attempts}", f"--seed={iterations}"):
+            typed = _as_if_typed("evaluate", str(policy), f"--attempts={attempts}", f"--seed={iterations}")
+            with _cpu_seconds_kept(folder, path.name), typed:
                 evaluate(
                     str(policy),
                     attempts=attempts,
@@ -162,8 +166,18 @@ def _finetune_and_evaluate(folder: Path) -> None:
         for part in [name for name in ("result", "best") if name in evaluation]:
             figures[part] = {name: value for name, value in evaluation[part].items() if name not in large}
         write_text(folder / SECONDS, json.dumps(time.perf_counter() - began) + "\n")
-        write_text(folder / EVALUATION_CPU, json.dumps(time.process_time() - cpu_began) + "\n")
     write_text(folder / FIGURES, json.dumps(figures, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def _cpu_seconds_kept(folder: Path, name: str) -> Iterator[None]:
+    """What an evaluation costs, by its file: after an interruption those that are there are not made again."""
+    from polychromic.runs import read_json, write_text
+
+    began = time.process_time()
+    yield
+    before = read_json(folder / EVALUATION_CPU) if (folder / EVALUATION_CPU).exists() else {}
+    write_text(folder / EVALUATION_CPU, json.dumps({**before, name: time.process_time() - began}) + "\n")
 
 
 def late_evaluation_name(iterations: int | str) -> str:
