@@ -337,7 +337,7 @@ def test_check_of_a_configuration(capsys):
     assert "verl 0.9.1" in output
     assert "algorithm.adv_estimator=polychromic  registered" in output
     assert "trainer.v1.trainer_mode=polychromic  registered" in output
-    assert "polychromic.key  polychromic.integrations.answers:last_number" in output
+    assert "polychromic.key  polychromic.integrations.answers:calculations" in output
     assert "polychromic.credit  mean" in output
 
 

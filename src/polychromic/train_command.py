@@ -26,7 +26,9 @@ FAINT = 0.05  # a polychromic signal below this share of GAE's is worth a word
 
 @dataclass(frozen=True)
 class _Unchecked(Config):
-    """The fields of `Config` as given; what is wrong with them is said once all are known, in our words."""
+    """Settings of the run; `polychromic.make_config` takes the same."""
+
+    # Not checked here: what is wrong is said once all settings are known, in our words.
 
     def __post_init__(self) -> None:
         pass

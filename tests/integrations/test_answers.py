@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polychromic import UserError, polychromic_advantages
-from polychromic.integrations.answers import Comparison, NoAnswer, rewards_of
+from polychromic.integrations.answers import Comparison, NoAnswer, calculations, rewards_of
 from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_figures
 
 TEXTS = ["a 1", "b 1", " ", "a 2", ""]
@@ -233,3 +233,11 @@ def test_a_threshold_that_is_no_cosine_is_refused(threshold):
 def test_the_rule_for_labels_is_refused_where_there_are_none():
     with pytest.raises(UserError, match="homogeneous_zero is False with embed"):
         SetSettings(set_size=4, homogeneous_zero=False).check_group_size("n", 8, trains=True, by_kernel=True)
+
+
+def test_calculations_tell_ways_to_the_same_number_apart():
+    one = "48 / 2 = 24 in May, so 48+24 = 72."
+    assert calculations(one) == {"48/2", "48+24"}
+    assert calculations("First 48 + 24, as 48÷2 is 24: **72**") == calculations(one)
+    assert calculations("1,500 × 1.5 = 2250") == {"1500*1.5"}
+    assert calculations("It is 72.") == frozenset()

@@ -275,7 +275,20 @@ def _kernel(vectors: Sequence[NDArray[Any] | None]) -> Floats:
     return kernel
 
 
+def calculations(completion: str) -> frozenset[str]:
+    """A key for word problems: which calculations a completion writes out (`48/2`, `24 + 48`), in whatever order.
+
+    Completions that reach the same number on other ways differ, and that is what sets are to be paid for.
+    """
+    found = re.findall(r"(\d[\d,]*(?:\.\d+)?)\s*([-+*/×÷−])\s*(\d[\d,]*(?:\.\d+)?)", completion)
+    plain = str.maketrans({"×": "*", "÷": "/", "−": "-", ",": None})
+    return frozenset("".join(parts).translate(plain) for parts in found)
+
+
 def last_number(completion: str) -> str | None:
-    """A key for tasks whose answer is a number: the last one of a completion, without thousands' commas."""
+    """A key for tasks with several right answers that are numbers: the last one of a completion, without commas.
+
+    Where one answer alone is right, other answers are wrong, and this key would pay sets for having wrong ones.
+    """
     found = re.findall(r"-?\d[\d,]*(?:\.\d+)?", completion)
     return found[-1].replace(",", "") if found else None
