@@ -28,6 +28,8 @@ def made_up(cell, chance=0.5, *, configurations=6, attempts=160, policies=5, bes
         "distinct_strategies": [3.0] * configurations,
         "distinct_successful_strategies": [2.0] * configurations,
         "perturbed": {"starts": list(range(1, configurations + 1)), "success": mean.tolist()},
+        "greedy": (mean > 0.5).astype(float).tolist(),
+        "greedy perturbed": {"starts": list(range(1, configurations + 1)), "success": (0.9 * mean).tolist()},
     }
     if not base:
         rising = np.linspace(0.3, chance, 20)

@@ -89,6 +89,9 @@ def test_perturbed_starts_count_by_their_number():
     records = runs(0.5, 1)
     starts, success = (np.array(records[0]["perturbed"][name]) for name in ("starts", "success"))
     assert figure_of(records, "perturbed").mean == pytest.approx((starts * success).sum() / starts.sum())
+    greedy = figure_of(records, "greedy perturbed").mean
+    assert greedy == pytest.approx(0.9 * (starts * success).sum() / starts.sum())
+    assert figure_of([{"entropy": [1.0]}], "greedy perturbed") is None
 
 
 def test_a_difference_is_paired_by_configuration():

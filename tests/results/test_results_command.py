@@ -24,7 +24,8 @@ TINY = replace(QUICK, length={"fourrooms": 4}, points=2, rollouts=4, attempts=8,
 def cell(tmp_path_factory):
     """A cell of Poly-PPO that has run."""
     own = {"actor_learning_rate": 1e-4, "configurations_per_iteration": 1}
-    [folder] = write_cells(tmp_path_factory.mktemp("cells"), [run_cell_of("fourrooms", "poly-ppo", 1, own, 4, TINY)])
+    planned = run_cell_of("fourrooms", "poly-ppo", 1, own, 4, TINY, greedy=True)
+    [folder] = write_cells(tmp_path_factory.mktemp("cells"), [planned])
     assert run_cell(folder).state == "done"
     return folder
 
@@ -44,6 +45,8 @@ def test_what_is_kept_of_a_cell(cell):
     assert (record["task"], record["method"], record["seed"]) == ("fourrooms", "poly-ppo", 1)
     assert str(cell.parent) not in json.dumps(record)
     assert 0 < record["exact"]["success"] < 1
+    assert set(record["greedy"]) == {0.0, 1.0}  # the same at every attempt, as levels are not random
+    assert len(record["greedy"]) == 50
 
 
 def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, capsys):

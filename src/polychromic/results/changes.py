@@ -25,7 +25,8 @@ from polychromic.sweep.cells import PRETRAINED
 
 STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
 CHANGED = ("success", "pass@32", "pass@128", "perturbed")
-ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed")
+ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
+PATTERN = ("success", "reward_0.5", "pass@128", "perturbed", "greedy", "greedy perturbed")
 
 
 def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command: str, figure: str | None) -> str:
@@ -124,7 +125,7 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
     columns = (
         "under",
         "trajectories",
-        *(f"Poly-PPO − PPO, {name}" for name in COMPARED.values()),
+        *(f"Poly-PPO − PPO, {COMPARED[name]}" for name in PATTERN),
         "PPO − pretrained, pass@128",
         "seen",
     )
@@ -140,7 +141,7 @@ def _pattern_row(name: str, by: Mapping[str, Line], base: Line | None) -> tuple[
     poly, ppo = by.get(POLY), by.get("ppo")
     if poly is None or ppo is None or not poly.records or not ppo.records:
         return ()
-    gaps = [gap(poly, ppo, what) for what in COMPARED]
+    gaps = [gap(poly, ppo, what) for what in PATTERN]
     seen = [
         f"({letter}) {_seen(*pair, what, sign)}"
         for letter, pair, what, sign in (

@@ -44,11 +44,15 @@ def _main_table(task: str, lines: Sequence[Line]) -> Table:
                 printed(their_reward, 3),
                 percent(line, "perturbed"),
                 printed(starts.get(line.method)),
+                percent(line, "greedy"),
+                percent(line, "greedy perturbed"),
                 line.seeds,
             )
         )
     columns = ("method", "success %", "paper: success", "reward (0.5)", "reward (0.9)", "paper: reward")
-    return Table("", "", (*columns, "perturbed starts %", "paper: perturbed", "seeds"), tuple(rows))
+    more = ("perturbed starts %", "paper: perturbed", "greedy %", "greedy, perturbed %", "seeds")
+    note = "Greedy: the most likely action at every step, of the last policy alone."
+    return Table("", note, (*columns, *more), tuple(rows))
 
 
 def _attempts_table(lines: Sequence[Line]) -> Table:

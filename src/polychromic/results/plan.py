@@ -186,11 +186,12 @@ def run_cell_of(
     *,
     points: int = 0,
     search: bool = False,
+    greedy: bool = False,
     policy: str = "",
 ) -> Cell:
     """A run of so many trajectories, whatever its configurations per iteration, with its evaluations spread evenly.
 
-    points: of its learning curve, if not as many as those of the comparison have.
+    points: of its learning curve, if not as many as those of the comparison have. greedy: also evaluated greedily.
     """
     readings = {**READINGS, **(SET_READINGS if method.startswith("poly") else {}), **(size.settings or {})}
     own = {**readings, **settings}
@@ -202,8 +203,8 @@ def run_cell_of(
         "checkpoint_every": max(1, iterations // CHECKPOINTS),
         "kept_policies": 0 if search else size.kept,
     }
-    scored = Evaluation(0) if search else Evaluation(size.attempts, perturbed=size.perturbed, recordings=False)
-    return Cell(task, method, seed, own, policy=policy, evaluation=scored)
+    scored = Evaluation(size.attempts, perturbed=size.perturbed, recordings=False, greedy=greedy)
+    return Cell(task, method, seed, own, policy=policy, evaluation=Evaluation(0) if search else scored)
 
 
 def base_cell(task: str, size: Size, policy: str = "") -> Cell:
@@ -213,7 +214,7 @@ def base_cell(task: str, size: Size, policy: str = "") -> Cell:
         PRETRAINED,
         0,
         policy=policy,
-        evaluation=Evaluation(size.attempts, perturbed=size.perturbed, recordings=False),
+        evaluation=Evaluation(size.attempts, perturbed=size.perturbed, recordings=False, greedy=True),
     )
 
 
@@ -267,7 +268,7 @@ def first_plan(
 
 
 def _compared(part: str, task: str, method: str, seed: int, own: Mapping[str, Any], size: Size) -> Planned:
-    return Planned(part, method, run_cell_of(task, method, seed, own, size.length[task], size))
+    return Planned(part, method, run_cell_of(task, method, seed, own, size.length[task], size, greedy=True))
 
 
 def study_plan(
@@ -301,7 +302,7 @@ def _references(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
         yield Planned(REFERENCE, method, short)
     for seed, method in product(range(size.pair_seeds(task)), (POLY, "ppo")):
         own = settings_of(chosen, task, method)
-        whole = run_cell_of(task, method, seed, own, size.length[task], size)
+        whole = run_cell_of(task, method, seed, own, size.length[task], size, greedy=True)
         yield Planned(REFERENCE, f"{method}, {AS_COMPARED}", whole)
 
 
@@ -315,7 +316,7 @@ def _configurations_of(best: Mapping[str, Any], chosen: Chosen, size: Size, task
         other = 1 if own.get("configurations_per_iteration", 1) != 1 else 8
         flipped = {**own, "configurations_per_iteration": other}
         changed = best.get(task, {}).get(method, {}).get(str(other), flipped)
-        cell = run_cell_of(task, method, seed, changed, size.length[task], size)
+        cell = run_cell_of(task, method, seed, changed, size.length[task], size, greedy=True)
         yield Planned(CONFIGURATIONS, f"{method}, {other} an iteration", cell, f"{method}, {AS_COMPARED}")
 
 
@@ -323,7 +324,7 @@ def _lengths(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
     for method, seed in product(("ppo", POLY), range(size.seeds)):
         own = settings_of(chosen, task, method)
         label = f"{method}, {size.long[task] / size.study[task]:g} times as long"
-        yield Planned(LENGTH, label, run_cell_of(task, method, seed, own, size.long[task], size))
+        yield Planned(LENGTH, label, run_cell_of(task, method, seed, own, size.long[task], size, greedy=True))
 
 
 def _rates(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:

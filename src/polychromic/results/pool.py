@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from polychromic.core.metrics import pass_at_k
 
 CONFIDENCE, RESAMPLES, DIFFERENCE_RESAMPLES = 0.95, 4000, 20_000
+PERTURBED = "perturbed"  # figures from perturbed starts end in this
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 Records = Sequence[Mapping[str, Any]]
@@ -50,7 +51,7 @@ def table_of(records: Records, name: str) -> NDArray[np.float64] | None:
 
 
 def _of_record(record: Mapping[str, Any], name: str) -> NDArray[np.float64] | None:
-    if name == "perturbed":
+    if name.endswith(PERTURBED):
         return np.asarray(record[name]["success"], np.float64) if name in record else None
     if name in ("success", "coverage") or name.startswith("pass@"):
         if "successes" not in record:
@@ -65,7 +66,8 @@ def _of_record(record: Mapping[str, Any], name: str) -> NDArray[np.float64] | No
 
 def weights_of(records: Records, name: str) -> NDArray[np.float64] | None:
     """How much configurations count: by their number of starts for perturbed ones, else all alike."""
-    return np.asarray(records[0]["perturbed"]["starts"], np.float64) if name == "perturbed" else None
+    by_starts = name.endswith(PERTURBED) and name in records[0]
+    return np.asarray(records[0][name]["starts"], np.float64) if by_starts else None
 
 
 def figure_of(records: Records, name: str) -> Figure | None:
@@ -74,7 +76,7 @@ def figure_of(records: Records, name: str) -> Figure | None:
     if table is None:
         return None
     found = interval(table, weights_of(records, name))
-    share = name in ("success", "coverage", "perturbed") or name.startswith("pass@")
+    share = name in ("success", "coverage", "greedy") or name.endswith(PERTURBED) or name.startswith("pass@")
     return Figure(found.mean, max(found.low, 0.0), min(found.high, 1.0) if share else found.high)  # none is negative
 
 

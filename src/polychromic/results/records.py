@@ -23,7 +23,7 @@ from polychromic.results.plan import WATCHING, identity, key_of
 from polychromic.runs import read_json, read_lines
 from polychromic.sweep.cells import PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.progress import read_status
-from polychromic.sweep.run_cell import ATTEMPTS, EVALUATION_CPU, late_evaluation_name
+from polychromic.sweep.run_cell import ATTEMPTS, EVALUATION_CPU, GREEDY, late_evaluation_name
 
 FORMAT = "polychromic-results-1"
 BEST_MARK = "-best"  # at the end of the key of the pretrained policy at its best temperature
@@ -136,6 +136,7 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
     if cell.method == PRETRAINED:
         evaluation = read_json(folder / EVALUATION)
         found = [{**about, **_figures([evaluation["result"]])}]
+        found[0] |= _greedy(folder)
         if "best" in evaluation:
             best = {"best": True, "temperature": evaluation["best"]["temperature"]}
             found.append({**about, **best, **_figures([evaluation["best"]]), "cpu_seconds": {}})
@@ -147,6 +148,7 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
         results = [read_json(late[number])["result"] for number in sorted(late)]
         record["averaged_after"] = [*sorted(late), last]
         record |= _figures([*results, read_json(folder / EVALUATION)["result"]])
+        record |= _greedy(folder)
     return [record]
 
 
@@ -240,12 +242,25 @@ def _figures(results: list[Mapping[str, Any]]) -> dict[str, Any]:
         columns = zip(*(one["configurations"][name] for one in results), strict=True)
         found[name] = [_short(fmean(column)) for column in columns]
     if "perturbed" in results[-1]:
-        perturbed = results[-1]["perturbed"]["configurations"]
-        found["perturbed"] = {"starts": perturbed["starts"], "success": [_short(one) for one in perturbed["success"]]}
+        found["perturbed"] = _from_perturbed(results[-1])
     if all("exact" in one for one in results):
         names = ("success", "success_from_anywhere")
         found["exact"] = {name: _short(fmean(one["exact"][name] for one in results)) for name in names}
     return found
+
+
+def _from_perturbed(result: Mapping[str, Any]) -> dict[str, Any]:
+    own = result["perturbed"]["configurations"]
+    return {"starts": own["starts"], "success": [_short(one) for one in own["success"]]}
+
+
+def _greedy(folder: Path) -> dict[str, Any]:
+    """What the last policy does with the most likely action at every step."""
+    if not (folder / GREEDY).exists():
+        return {}
+    result = read_json(folder / GREEDY)["result"]
+    perturbed = {"greedy perturbed": _from_perturbed(result)} if "perturbed" in result else {}
+    return {"greedy": [float(one) for one in result["configurations"]["successes"]], **perturbed}
 
 
 def _short(value: float) -> float:

@@ -20,6 +20,8 @@ COMPARED = {
     "pass@32": "pass@32",
     "pass@128": "pass@128",
     "perturbed": "perturbed",
+    "greedy": "greedy",
+    "greedy perturbed": "greedy, perturbed",
 }
 BOLD = f"in bold where the interval leaves out zero, there are {SEEDS} seeds or more and no run broke down"
 

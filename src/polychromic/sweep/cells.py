@@ -30,11 +30,13 @@ class Evaluation:
     """Also from perturbed starts."""
     recordings: bool = True
     """Keep episodes for the report's viewer."""
+    greedy: bool = False
+    """Also with the most likely action at every step."""
 
     def __post_init__(self) -> None:
         if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 0:
             raise UserError(f"attempts is {self.attempts!r}; it must be a whole number, at least 0")
-        for name in ("perturbed", "recordings"):
+        for name in ("perturbed", "recordings", "greedy"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
 
@@ -188,7 +190,7 @@ def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _compare(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """The name holds everything but the evaluation."""
     for name, value in now["evaluation"].items():
-        found = before.get("evaluation", {}).get(name)
+        found = before.get("evaluation", {}).get(name, getattr(Evaluation, name))
         if found != value:
             raise UserError(
                 f"out: {path} is a cell with evaluation {name} = {found}, now it is {value}; "

@@ -66,6 +66,8 @@ class Arguments:
     """Also evaluate from perturbed starts."""
     recordings: bool = True
     """Keep episodes for the report's viewer."""
+    greedy: bool = False
+    """Also evaluate with the most likely action at every step, into greedy.json of a cell."""
     out: Path = Path("sweep")
     """The folder of the sweep."""
     engine: EngineName = "local"

@@ -42,7 +42,7 @@ def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
     scale = cell.evaluation.attempts / costs["attempts"]
     seconds = task["evaluation_seconds"] * scale
     if cell.evaluation.perturbed:
-        seconds += task["perturbed_seconds"]
+        seconds += task["perturbed_seconds"] * (1 + cell.evaluation.greedy)
     if cell.method == PRETRAINED:
         # The sweep of temperatures, and the best of them evaluated in full.
         return float(seconds + task["sweep_seconds"] + task["evaluation_seconds"] * scale)

@@ -21,6 +21,7 @@ from polychromic.errors import UserError
 
 ATTEMPTS, LOG = "attempts.jsonl", "log.txt"
 SECONDS, EVALUATION_CPU = "evaluation_seconds.json", "evaluation_cpu_seconds.json"
+GREEDY = "greedy.json"
 LAST_LINES = 8
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -88,7 +89,7 @@ def _remove_partial(folder: Path) -> None:
     from polychromic.sweep.cells import CELL, FIGURES, SETTINGS
 
     remove_partial(folder, (CELL, SETTINGS), older_than=60.0)
-    remove_partial(folder, (FIGURES, EVALUATION, late_evaluation_name("*"), SECONDS, EVALUATION_CPU))
+    remove_partial(folder, (FIGURES, EVALUATION, late_evaluation_name("*"), GREEDY, SECONDS, EVALUATION_CPU))
 
 
 def _attempt(folder: Path) -> Outcome:
@@ -160,6 +161,21 @@ def _finetune_and_evaluate(folder: Path) -> None:
                     seed=iterations,
                     recordings=False,
                     out=path,
+                )
+        if cell.evaluation.greedy:
+            typed = _as_if_typed("evaluate", target, "--attempts=1", "--temperature=0")
+            with _cpu_seconds_kept(folder, GREEDY), typed:
+                evaluate(
+                    target,
+                    attempts=1,
+                    temperature=0.0,
+                    sweep="never",
+                    perturbed=cell.evaluation.perturbed,
+                    pretrained=cell.policy if cell.evaluation.perturbed else "",
+                    horizon=cell.horizon,
+                    time_penalty=cell.time_penalty if base else None,
+                    recordings=False,
+                    out=folder / GREEDY,
                 )
         evaluation = read_json(folder / EVALUATION)
         large = ("recordings", "configurations")
