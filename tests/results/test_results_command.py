@@ -158,6 +158,21 @@ def test_many_that_write_the_same_file_lose_nothing(tmp_path, cell):
     assert found.notes["chosen"] == {task: {"ppo": {"seed": 19}} for task in ("goto", "fourrooms", "pickup")}
 
 
+def test_what_others_changed_meanwhile_stays(tmp_path, cell):
+    [record] = records_of(cell)
+    first = Results(tmp_path / "runs.json")
+    first.add([record])
+    first.write()
+    late = Results(tmp_path / "runs.json")
+    first.add([{**record, "greedy": [1.0] * 50}])
+    first.write()
+    late.add([{**record, "seed": 2}])
+    late.write()
+    found = {one["seed"]: one for one in Results(tmp_path / "runs.json").cells.values()}
+    assert found[1]["greedy"] == [1.0] * 50
+    assert set(found) == {1, 2}
+
+
 def test_results_of_a_line_that_are_not_alike_are_not_averaged(tmp_path, cell):
     [record] = records_of(cell)
     results = Results(tmp_path / "runs.json")

@@ -43,6 +43,7 @@ class Results:
         self.path = path
         self.cells: dict[str, dict[str, Any]] = {}
         self.notes: dict[str, Any] = {}
+        self._added: set[str] = set()  # what is ours; the rest others may have changed meanwhile
         if path.exists():
             found = read_json(path)
             if not _is_results(found):
@@ -53,9 +54,10 @@ class Results:
     def add(self, records: Iterable[dict[str, Any]]) -> bool:
         """Take these in, in place of what was there of the same cells; whether anything is new."""
         new = {key_of(one) + _best_mark(one): one for one in records}
-        changed = any(self.cells.get(key) != one for key, one in new.items())
+        changed = {key for key, one in new.items() if self.cells.get(key) != one}
         self.cells |= new
-        return changed
+        self._added |= changed
+        return bool(changed)
 
     def lines(self) -> dict[str, list[dict[str, Any]]]:
         """Results that differ in their seed alone together, those of runs that broke down left out."""
@@ -80,7 +82,7 @@ class Results:
             with _alone(self.path):
                 if self.path.exists():
                     there = Results(self.path)
-                    self.cells = {**there.cells, **self.cells}
+                    self.cells = {**there.cells, **{key: self.cells[key] for key in self._added}}
                     self.notes = {
                         **there.notes,
                         **{name: _joined(there, name, own) for name, own in self.notes.items()},
