@@ -24,7 +24,7 @@ from polychromic.results.words import (
 from polychromic.sweep.cells import PRETRAINED
 
 STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
-CHANGED = ("success", "pass@32", "pass@128", "perturbed")
+CHANGED = ("success", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
 ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
 PATTERN = ("success", "reward_0.5", "pass@128", "perturbed", "greedy", "greedy perturbed")
 
@@ -84,7 +84,7 @@ def _changes_table(lines: Sequence[Line]) -> Table:
         f"by is taken from all these lines together, {spreads[0][2]} degrees of freedom: a standard deviation of "
         f"{' and '.join(told_of)}, where a small p of Bartlett's test would say that lines differ in it."
     )
-    columns = ("factor", "change", "minus", *(f"Δ {name}" for name in CHANGED), "seeds")
+    columns = ("factor", "change", "minus", *(f"Δ {COMPARED[name]}" for name in CHANGED), "seeds")
     return Table("", note, columns, tuple(rows))
 
 
@@ -100,7 +100,12 @@ def _absolute_table(lines: Sequence[Line]) -> Table:
         for line in lines
         if line.records
     ]
-    return Table("", "", ("factor", "line", *(f"{name} %" for name in ABSOLUTE), "entropy", "seeds"), tuple(rows))
+    return Table(
+        "",
+        "",
+        ("factor", "line", *(f"{COMPARED.get(name, name)} %" for name in ABSOLUTE), "entropy", "seeds"),
+        tuple(rows),
+    )
 
 
 def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:

@@ -298,7 +298,8 @@ def _references(chosen: Chosen, size: Size, task: str) -> Iterator[Planned]:
     """PPO and Poly-PPO with the chosen settings: as long as the changes, and those of the comparison."""
     for method, seed in product((POLY, "ppo"), range(size.seeds)):
         own = settings_of(chosen, task, method)
-        short = run_cell_of(task, method, seed, own, size.study[task], size, points=size.study_points)
+        length, points = size.study[task], size.study_points
+        short = run_cell_of(task, method, seed, own, length, size, points=points, greedy=True)
         yield Planned(REFERENCE, method, short)
     for seed, method in product(range(size.pair_seeds(task)), (POLY, "ppo")):
         own = settings_of(chosen, task, method)
