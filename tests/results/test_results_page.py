@@ -97,6 +97,7 @@ def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
     assert re.search(r"\| length \| Poly-PPO, 2 times as long \| Poly-PPO \|", study)
     assert re.search(r"\| learning rate: 0.0003 \| 1,000 \|.*\(a\) not resolved", study)
     assert "| set size | n = 32, no forks | none, all subsets |" in study
+    assert "| the settings of the search, half-way; set size: n = 32, no forks | 1,000 |" in study
     assert re.search(r"\| the paper's literal settings \|.*\(a\) not resolved", study)  # two seeds of PPO
     assert "0 of 6 searches are through; 9 runs of the stages they are at are missing." in made["search"]
     assert made["search"].count("**0.500**") == 3

@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from polychromic.report.tables import NOTHING, Table
 from polychromic.results.lines import METHOD_NAMES, NAMES, Line, line_name
-from polychromic.results.plan import CHOSEN, CONFIGURATIONS, LENGTH, OBSERVATION, PAPER, POLY, RATE, REFERENCE
+from polychromic.results.plan import (
+    CHOSEN,
+    CONFIGURATIONS,
+    LENGTH,
+    OBSERVATION,
+    PAPER,
+    POLY,
+    RATE,
+    REFERENCE,
+    WITHOUT_VINES,
+)
 from polychromic.results.pool import Records, difference, seed_spread, table_of
 from polychromic.results.words import (
     BOLD,
@@ -123,6 +133,9 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
         elif line.part in (CONFIGURATIONS, LENGTH, RATE):
             name = f"{line.part}: {line.label.split(', ')[-1]}"
             together.setdefault(name, {}).setdefault(line.method, line)
+        elif line.label in WITHOUT_VINES:  # on the same rollouts as PPO
+            ppo = {one.method: one for one in lines if one.part == REFERENCE and one.label == "ppo"}
+            together[f"{names[CHOSEN]}, half-way; {line.part}: {line.label}"] = {**ppo, line.method: line}
         elif line.part == OBSERVATION:
             together.setdefault(line.label.split(", ")[0], {}).setdefault(line.method, line)
     shipped = next((line for line in first if line.method == PRETRAINED), None)

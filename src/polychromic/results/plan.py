@@ -69,6 +69,9 @@ COMPARED_WITH = {
     "n = 32, no forks": "none, all subsets",
     "n = 32, no forks, to the end": "n = 32, no forks",
 }
+WITHOUT_VINES = [
+    label for levels in FACTORS.values() for label, own in levels.items() if own.get("forks_per_rollout") == 0
+]
 CONFIGURATIONS, LENGTH, OBSERVATION, REFERENCE = "configurations", "length", "observation", "reference"
 RATE, HIGH_RATE = "learning rate", {"actor_learning_rate": 3e-4, "critic_learning_rate": 3e-3}
 AS_COMPARED = "as in the comparison"
