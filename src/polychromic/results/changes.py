@@ -15,6 +15,7 @@ from polychromic.results.plan import (
     POLY,
     RATE,
     REFERENCE,
+    SET_ADVANTAGES,
     WITHOUT_VINES,
 )
 from polychromic.results.pool import Records, difference, seed_spread, table_of
@@ -36,7 +37,7 @@ from polychromic.sweep.cells import PRETRAINED
 STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
 CHANGED = ("success", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
 ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
-PATTERN = ("success", "reward_0.5", "pass@128", "perturbed", "greedy", "greedy perturbed")
+PATTERN = ("success", "reward_0.5", "reward_0.9", "pass@128", "perturbed", "greedy", "greedy perturbed")
 
 
 def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command: str, figure: str | None) -> str:
@@ -133,7 +134,7 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
         elif line.part in (CONFIGURATIONS, LENGTH, RATE):
             name = f"{line.part}: {line.label.split(', ')[-1]}"
             together.setdefault(name, {}).setdefault(line.method, line)
-        elif line.label in WITHOUT_VINES:  # on the same rollouts as PPO
+        elif line.label in WITHOUT_VINES or line.part == SET_ADVANTAGES:  # with one of its two parts alone
             ppo = {one.method: one for one in lines if one.part == REFERENCE and one.label == "ppo"}
             together[f"{names[CHOSEN]}, half-way; {line.part}: {line.label}"] = {**ppo, line.method: line}
         elif line.part == OBSERVATION:

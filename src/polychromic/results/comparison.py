@@ -79,12 +79,14 @@ def _differences_table(lines: Sequence[Line]) -> Table:
     by = {line.label: line for line in lines}
     cold = next((line.label for line in lines if not line.method), "")  # the pretrained policy at its best temperature
     pairs = [("poly-ppo", "ppo"), ("poly-ppo", "reinforce"), ("reinforce", "ppo"), ("poly-ppo-ucb", "ppo-ucb")]
+    pairs += [(f"{method}-ucb", method) for method in ("ppo", "poly-ppo", "reinforce")]
     pairs += [(ours, theirs) for theirs in (PRETRAINED, cold) for ours in ("ppo", "poly-ppo", "reinforce")]
+    pairs += [(cold, PRETRAINED)]
     rows = []
     for ours, theirs in pairs:
         if ours in by and theirs in by and by[ours].records and by[theirs].records:
             gaps = [gap(by[ours], by[theirs], name) for name in COMPARED]
-            rows.append((f"{METHOD_NAMES[ours]} − {line_name(by[theirs])}", *gaps))
+            rows.append((f"{line_name(by[ours])} − {line_name(by[theirs])}", *gaps))
     note = f"Differences in points, those of rewards in hundredths; {BOLD}."
     return Table("", note, ("difference", *COMPARED.values()), tuple(rows))
 

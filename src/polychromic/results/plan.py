@@ -42,11 +42,12 @@ SET_READINGS: dict[str, Any] = {
     "forks_per_rollout": 2,
 }
 
+SET_ADVANTAGES = "set advantages"
 NO_FORKS: dict[str, Any] = {"fork_rule": "none", "forks_per_rollout": 0, "num_sets": 0}
 # The study: one change at a time to Poly-PPO with the settings that the search chose.
 FACTORS: dict[str, dict[str, dict[str, Any]]] = {
     # What is left without any set: GAE at all steps, on the same seeds and forks.
-    "set advantages": {"none: PPO on vines": {"polychromic": False}},
+    SET_ADVANTAGES: {"none: PPO on vines": {"polychromic": False}},
     "diversity": {"mean return alone": {"objective": "mean-return"}},
     "normalisation": {"each kind apart": {"normalise": "per-kind"}},
     "sets": {"all subsets": {"num_sets": 0}},
