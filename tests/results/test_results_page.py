@@ -148,7 +148,8 @@ def test_without_results_nothing_is_claimed(tmp_path):
 def test_the_page_keeps_the_words_around_its_tables(tmp_path):
     found = whole(tmp_path)
     figures = draw_figures(found, tmp_path / "figures")
-    assert set(figures) == {"passk-goto", "curves-goto", "study-goto", "readme"}
+    compared = {f"{kind}-{part}goto" for kind in ("passk", "curves") for part in ("", "paper-")}
+    assert set(figures) == {*compared, "study-goto", "readme"}
     page = tmp_path / "page.md"
     page.write_text(skeleton(TASK).replace("## GoTo", "Words of mine.\n\n## GoTo"))
     write_page(page, found, figures)

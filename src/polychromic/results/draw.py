@@ -14,8 +14,8 @@ from matplotlib.ticker import FuncFormatter
 
 from polychromic.policies.tensors import whole_file
 from polychromic.results.changes import STRICT, compared_with, trained_alike
-from polychromic.results.lines import METHOD_NAMES, NAMES, Found, Line, line_name
-from polychromic.results.plan import AS_COMPARED, CHOSEN, OBSERVATION, POLY, REFERENCE
+from polychromic.results.lines import METHOD_NAMES, NAMES, Found, Line, figure_name, line_name
+from polychromic.results.plan import AS_COMPARED, CHOSEN, OBSERVATION, PARTS, POLY, REFERENCE
 from polychromic.results.pool import curve_of, difference, figure_of, over_seeds, pass_curve
 from polychromic.results.words import enough
 from polychromic.sweep.cells import PRETRAINED
@@ -33,13 +33,13 @@ def draw_figures(found: Found, folder: Path, *, refer: str = "figures") -> dict[
     """
     pictures: dict[str, Picture] = {}
     for task in found.tasks:
-        first = [line for line in found.lines("first", task) if line.part == CHOSEN and line.records]
-        trained = [line for line in first if "curve" in line.records[0]]
-        base = next((line for line in first if line.method == PRETRAINED), None)
-        if first:
-            pictures[f"passk-{task}"] = passk_figure(task, first)
-        if trained:
-            pictures[f"curves-{task}"] = curves_figure(task, trained, base)
+        for part in PARTS["first"]:
+            own = [line for line in found.lines("first", task) if line.part == part and line.records]
+            trained = [line for line in own if "curve" in line.records[0]]
+            base = next((line for line in own if line.method == PRETRAINED), None)
+            if trained:
+                pictures[figure_name("passk", part, task)] = passk_figure(task, own)
+                pictures[figure_name("curves", part, task)] = curves_figure(task, trained, base)
         study = [line for line in found.lines("study", task) if line.records]
         if any(line.part not in (REFERENCE, OBSERVATION) for line in study):
             pictures[f"study-{task}"] = study_figure(task, study)

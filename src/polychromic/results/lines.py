@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from polychromic.results.plan import OTHER_BASES, TASKS, Planned, Size, first_plan, study_plan
+from polychromic.results.plan import CHOSEN, OTHER_BASES, TASKS, Planned, Size, first_plan, study_plan
 from polychromic.results.records import BEST_MARK, Results, check_alike
 from polychromic.sweep.cells import PRETRAINED
 
@@ -102,3 +102,8 @@ def line_name(line: Line) -> str:
         if name == method or name.startswith(f"{method},"):
             return METHOD_NAMES[method] + name.removeprefix(method)
     return name
+
+
+def figure_name(kind: str, part: str, task: str) -> str:
+    """Of a figure of the comparison: with the settings of the search, or with the paper's literal ones."""
+    return f"{kind}-{task}" if part == CHOSEN else f"{kind}-{part}-{task}"

@@ -14,7 +14,7 @@ from polychromic.report.tables import NOTHING, Table
 from polychromic.results import search
 from polychromic.results.changes import study_block
 from polychromic.results.comparison import comparison_block
-from polychromic.results.lines import METHOD_NAMES, NAMES, Found
+from polychromic.results.lines import METHOD_NAMES, NAMES, Found, figure_name
 from polychromic.results.plan import CHOSEN, PAPER, TASKS, key_of
 from polychromic.results.words import bare, folded, made, told
 
@@ -70,8 +70,8 @@ def blocks(found: Found, figures: Mapping[str, str], again: Mapping[str, str]) -
         for name, part in (("first", CHOSEN), ("paper", PAPER)):
             command = again["first"] + (f" --only {part}" if part == PAPER else "")
             own = [line for line in first if line.part == part]
-            shown = [f"{kind}-{task}" for kind in (("passk", "curves") if part == CHOSEN else ())]
-            texts[f"{name}-{task}"] = comparison_block(task, own, command, [figures.get(one) for one in shown])
+            shown = [figures.get(figure_name(kind, part, task)) for kind in ("passk", "curves")]
+            texts[f"{name}-{task}"] = comparison_block(task, own, command, shown)
         texts[f"study-{task}"] = study_block(
             task, found.lines("study", task), first, again["study"], figures.get(f"study-{task}")
         )
