@@ -23,6 +23,7 @@ from polychromic.sweep.cells import PRETRAINED
 # One colour per method wherever it appears, readable in grey and by colour-blind readers; UCB is dashed.
 COLOURS = {"reinforce": "#6b7280", "ppo": "#cb181d", "poly-ppo": "#2171b5", PRETRAINED: "#111827"}
 AGAINST = {"trajectories": "trajectories", "steps": "environment steps"}
+SPAN = 0.1  # of an axis of shares, at least
 SHOWN = {"success": "success", "coverage": "coverage"}
 
 
@@ -97,6 +98,9 @@ def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) ->
                 axes.axhline(level.mean, color=COLOURS[PRETRAINED], lw=1, label="pretrained")
             _curves(axes, lines, name, against)
             _plain(axes, label, f"{title} in {rollouts} attempts" if name == "coverage" else title)
+        low, high = row[0].get_ylim()
+        if high - low < SPAN:  # all at the same level: no axis of rounding errors
+            row[0].set_ylim((low + high - SPAN) / 2, (low + high + SPAN) / 2)
         row[1].set_ylabel("")
     panels[0, 0].set_title(NAMES.get(task, task), fontsize=10)
     panels[0, 0].legend(frameon=False, fontsize=8)
