@@ -173,25 +173,31 @@ def check_same(record: Mapping[str, Any], cell: Cell) -> None:
         before["base policy"] = after["base policy"]
     if "failed" not in record:  # a quick look is no result of the long way
         before["attempts"], after["attempts"] = record.get("attempts", 0), cell.evaluation.attempts
-    for name in before.keys() | after.keys():
-        if before.get(name) != after.get(name):
-            raise UserError(
-                f"results: {cell.task}, {cell.method}, seed {cell.seed} was run with {name} {before.get(name)!r}; "
-                f"this version would run it with {after.get(name)!r}; give another folder with --results"
-            )
+    name = _difference(before, after)
+    if name is not None:
+        raise UserError(
+            f"results: {cell.task}, {cell.method}, seed {cell.seed} was run with {name} {before.get(name)!r}; "
+            f"this version would run it with {after.get(name)!r}; give another folder with --results"
+        )
 
 
 def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
     """Refuse results of one line that differ in more than their seed, as defaults changed between them."""
     for one in records[1:]:
         before, after = _all_settings(records[0]), _all_settings(one)
-        for name in before.keys() | after.keys():
-            if before.get(name) != after.get(name):
-                raise UserError(
-                    f"results: {one['task']}, {one['method']} has {name} {before.get(name)!r} with seed "
-                    f"{records[0]['seed']} and {after.get(name)!r} with seed {one['seed']}; "
-                    "remove one of them from the file of results, or give another folder with --results"
-                )
+        name = _difference(before, after)
+        if name is not None:
+            raise UserError(
+                f"results: {one['task']}, {one['method']} has {name} {before.get(name)!r} with seed "
+                f"{records[0]['seed']} and {after.get(name)!r} with seed {one['seed']}; "
+                "remove one of them from the file of results, or give another folder with --results"
+            )
+
+
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
+    """The first setting, by name, in which two runs differ."""
+    names = sorted(before.keys() | after.keys())
+    return next((name for name in names if before.get(name) != after.get(name)), None)
 
 
 def _all_settings(record: Mapping[str, Any]) -> dict[str, Any]:
