@@ -22,16 +22,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from polychromic.advantages import VisitCounts
-from polychromic.config import make_config
 from polychromic.evaluate.command import evaluate_and_write
 from polychromic.evaluate.policy import SWEEP, Choices, evaluate_policy
 from polychromic.evaluate.targets import EVALUATION, find_target, world_of
+from polychromic.finetuning.advantages import VisitCounts
+from polychromic.finetuning.config import make_config
+from polychromic.finetuning.loop import evaluate_briefly, finetune, iterate
+from polychromic.finetuning.run import LOGS
+from polychromic.finetuning.update import init_learner
 from polychromic.policies.files import available_policies
-from polychromic.runs import LOGS
 from polychromic.sweep.costs import COSTS
-from polychromic.train import evaluate_briefly, finetune, iterate
-from polychromic.update import init_learner
 
 METHODS = ("reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
 TIMED = 3

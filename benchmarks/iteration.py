@@ -30,16 +30,16 @@ import optax
 from rich.console import Console
 from rich.table import Table
 
-from polychromic.advantages import VisitCounts, estimate
-from polychromic.collect import collect, spaced
-from polychromic.config import make_config
 from polychromic.envs.grid.missions import WORDS
 from polychromic.envs.grid.world import make
+from polychromic.finetuning.advantages import VisitCounts, estimate
+from polychromic.finetuning.collect import collect, spaced
+from polychromic.finetuning.config import make_config
+from polychromic.finetuning.loop import iterate
+from polychromic.finetuning.update import Coefficients, init_learner, update
 from polychromic.policies.files import PolicyInfo, SavedPolicy
 from polychromic.policies.inference import Evaluator, observe, sample_actions
 from polychromic.policies.networks import cnn_policy
-from polychromic.train import iterate
-from polychromic.update import Coefficients, init_learner, update
 
 LEVEL, SEEDS = "BabyAI-BossLevel-v0", range(50)
 CONFIG = make_config("poly-ppo", iterations=10**6, evaluate_every=0)

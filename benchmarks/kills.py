@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+from polychromic.finetuning.run import CHECKPOINT_FORMAT, is_done, read_json, read_lines
 from polychromic.policies.tensors import read_tensors
-from polychromic.runs import CHECKPOINT_FORMAT, is_done, read_json, read_lines
 
 CHECKPOINT_EVERY = 5
 COMPARED = (

@@ -37,8 +37,8 @@ from polychromic.policies import inference
 from polychromic.policies.inference import Evaluator, observe, sample_actions
 from polychromic.pretrain.batches import device_steps, epoch_batches, gather
 from polychromic.pretrain.cloning import Cloning, _train_epoch, cloning_loss
-from polychromic.pretrain.presets import PRESETS, preset_policy
-from polychromic.pretrain.record import Recording, record_demonstrations
+from polychromic.tasks.grids.presets import PRESETS, preset_policy
+from polychromic.tasks.grids.record import Recording, record_demonstrations
 
 
 def in_turns(sides: dict[str, Callable[[], Any]], rounds: int = 15) -> dict[str, float]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from reproduction.estimates import needs_table
+from reproduction.tables_command import FULL, QUICK, Scale, cells_of
+
 from polychromic.report.tables import as_markdown
-from polychromic.reproduce import FULL, QUICK, Scale, cells_of
-from polychromic.results.estimates import needs_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 SCALES = {"seeds-3": replace(FULL, seeds=3), "seeds-20": replace(FULL, seeds=20), "quick": QUICK}

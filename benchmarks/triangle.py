@@ -19,16 +19,16 @@ import jax
 import numpy as np
 
 import polychromic as poly
-from polychromic.advantages import VisitCounts, estimate
-from polychromic.collect import collect
-from polychromic.config import Config, make_config
 from polychromic.evaluate.attempts import play_tasks
+from polychromic.finetuning.advantages import VisitCounts, estimate
+from polychromic.finetuning.collect import collect
+from polychromic.finetuning.config import Config, make_config
+from polychromic.finetuning.loop import iterate
+from polychromic.finetuning.update import Coefficients, init_learner, update
 from polychromic.policies.files import SavedPolicy
 from polychromic.policies.inference import Evaluator
 from polychromic.pretrain.sequences import SequenceCloning, learn_sequences
-from polychromic.pretrain.triangle import corpora_of
-from polychromic.train import iterate
-from polychromic.update import Coefficients, init_learner, update
+from polychromic.tasks.triangle.pretrain import corpora_of
 
 SEQUENCES = {"cached": 10_002, "uncached": 1536}  # together, on three graphs
 METHODS = {
@@ -54,7 +54,7 @@ def sampling(saved: SavedPolicy, world: Any, repeats: int) -> dict[str, float]:
     found = {}
     for name, policy in (("cached", saved.policy), ("uncached", plain)):
         evaluator = Evaluator(policy, saved.params, sizes=(512,))
-        each = SEQUENCES[name] // world.num_tasks
+        each = SEQUENCES[name] // world.num_configurations
         seconds = median_seconds(
             lambda evaluator=evaluator, each=each: play_tasks(
                 evaluator, world, np.random.default_rng(0), attempts=each

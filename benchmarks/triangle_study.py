@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 import polychromic as poly
-from polychromic.config import Config, make_config
 from polychromic.evaluate.attempts import play_tasks
-from polychromic.evaluate.triangle import at_k, discoveries
+from polychromic.finetuning.config import Config, make_config
+from polychromic.finetuning.run import write_text
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import parameters_hash
-from polychromic.runs import write_text
+from polychromic.tasks.triangle.discoveries import at_k, discoveries
 
 ROOT = Path(__file__).parent.parent
 RESULTS, FIGURE = ROOT / "docs/figures/triangle.json", ROOT / "docs/figures/triangle.svg"

@@ -10,7 +10,7 @@ from polychromic.errors import UserError
 from polychromic.integrations.minari import read_minari, write_minari
 from polychromic.pretrain.demonstrations import NO_SEED, content_hash, see_as
 from polychromic.pretrain.minari_files import export_minari, from_minari, import_minari, to_minari
-from polychromic.pretrain.record import Recording, record_demonstrations
+from polychromic.tasks.grids.record import Recording, record_demonstrations
 
 
 @pytest.fixture(autouse=True)

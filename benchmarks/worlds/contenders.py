@@ -33,7 +33,7 @@ def engine(task: str, worlds: int, read: str = "image") -> Measurement:
 
     env = polychromic.make(task, seeds=range(CONFIGURATIONS))
     rng = np.random.default_rng(0)
-    tasks = np.arange(worlds) % env.num_tasks
+    tasks = np.arange(worlds) % env.num_configurations
     look = env.observe if read == "image" else env.codes
     while True:
         actions = rng.integers(0, env.num_actions, (HORIZON, worlds))
@@ -52,7 +52,7 @@ def engine_fork(task: str, worlds: int) -> Measurement:
 
     env = polychromic.make(task)
     rng = np.random.default_rng(0)
-    state = env.start(np.arange(worlds) % env.num_tasks)
+    state = env.start(np.arange(worlds) % env.num_configurations)
     rows = rng.integers(0, worlds, worlds)
     while True:
         began = process_time()

@@ -18,22 +18,22 @@ COMMANDS = {
     "import-minari": ("polychromic.pretrain.minari_files:import_minari", "demonstrations from a Minari dataset"),
     "export-minari": ("polychromic.pretrain.minari_files:export_minari", "demonstrations to a Minari dataset"),
     "pretrain": ("polychromic.pretrain.command:pretrain", "make a base policy: demonstrations, cloning, scores"),
-    "finetune": ("polychromic.train_command:finetune_command", "fine-tune a policy: poly-ppo, ppo, reinforce, …"),
+    "finetune": ("polychromic.finetuning.command:finetune_command", "fine-tune a policy: poly-ppo, ppo, reinforce, …"),
     "sweep": (
         "polychromic.sweep.command:sweep_command",
         "many runs: tasks × methods × seeds, locally, on Ray or on Slurm",
     ),
     "evaluate": ("polychromic.evaluate.command:evaluate", "score a run or a policy: success, pass@k, strategies, …"),
     "reproduce": (
-        "polychromic.reproduce:reproduce",
+        "reproduction.tables_command:reproduce",
         "the paper's tables and figures, with the paper's figures beside ours",
     ),
     "report": ("polychromic.report.command:report", "compare runs and policies on one page that opens offline"),
     "watch": ("polychromic.report.watch:watch", "see a policy act, in the terminal or as a GIF"),
     "demo": ("polychromic.demo:demo", "PPO against Poly-PPO in a few minutes, ending in a report"),
     "theory": ("polychromic.theory.lab:theory", "check the paper's claims by exact enumeration"),
-    "check-env": ("polychromic.envs.check_env:check_env", "prove that a Gymnasium environment can be forked"),
-    "check-grid": ("polychromic.envs.grid.check:check_grid", "compare the grid engine with minigrid, step by step"),
+    "check-env": ("polychromic.envs.forkcheck.command:check_env", "prove that a Gymnasium environment can be forked"),
+    "check-grid": ("polychromic.envs.grid.command:check_grid", "compare the grid engine with minigrid, step by step"),
     "verl-check": ("polychromic.integrations.verl_check:verl_check", "has verl loaded the plug-in, and with what?"),
 }
 

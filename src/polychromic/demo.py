@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from polychromic.errors import UserError
-from polychromic.evaluate import triangle
 from polychromic.evaluate.command import evaluate_and_write
 from polychromic.evaluate.policy import SWEEP, Choices
 from polychromic.evaluate.targets import EVALUATION, find_target, short_name, world_of
@@ -23,6 +22,7 @@ from polychromic.memory import keep_freed_memory
 from polychromic.policies.files import available_policies
 from polychromic.report.page import write_report
 from polychromic.report.words import in_words
+from polychromic.tasks.triangle import discoveries as triangle
 
 METHODS = ("ppo", "poly-ppo")
 BASE = "pretrained"
@@ -172,7 +172,7 @@ def _work(part: Part, out: Path, configurations: int, seed: int) -> Work:
     task = short_name(world.task)
     played = part.settings["configurations_per_iteration"]
     print(
-        f"{task}: base policy {base.name}, {world.num_tasks} configurations, H = {world.horizon}; "
+        f"{task}: base policy {base.name}, {world.num_configurations} configurations, H = {world.horizon}; "
         f"{part.settings['iterations']} iterations of {played} × 136 trajectories with {' and with '.join(METHODS)}."
     )
     runs = {method: out / f"{task}-{method}-{seed}" for method in METHODS}
@@ -181,7 +181,7 @@ def _work(part: Part, out: Path, configurations: int, seed: int) -> Work:
 
 def _fine_tune(work: Work, method: str) -> None:
     """In a process of its own: the run, then its evaluation."""
-    from polychromic.train import finetune
+    from polychromic.finetuning.loop import finetune
 
     target = find_target(work.part.policy)
     world = world_of(target, configurations=work.configurations)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import polychromic
-from polychromic.envs import check
+from polychromic.envs.forkcheck import check
 from polychromic.errors import UserError
 
 
@@ -204,7 +204,7 @@ def test_an_environment_object_and_a_world_are_taken_too():
 class ArrayWorld:
     """A world that is not Gymnasium's: a row of positions. `views` makes forks that share their memory."""
 
-    num_actions, num_tasks, horizon, missions = 3, 2, 12, ("", "")
+    num_actions, num_configurations, horizon, missions = 3, 2, 12, ("", "")
 
     def __init__(self, views=False):
         self.views = views

@@ -15,8 +15,8 @@ import pytest
 from faulty_envs import EveryKind, Failing, LateGenerator, NoisyWalk, SeededGenerators, Talking, Walk
 
 import polychromic
-from polychromic.envs.fork_diagnosis import generator_states
-from polychromic.envs.wrapped.generators import reseed_generators
+from polychromic.envs.forkcheck.diagnosis import generator_states
+from polychromic.envs.gymnasium.generators import reseed_generators
 from polychromic.errors import UserError
 
 copied = partial(polychromic.from_gymnasium, horizon=60, fork="copy")

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polychromic
+from polychromic.envs.gymnasium.observations import text_of
 from polychromic.envs.protocol import World, WorldState
-from polychromic.envs.wrapped.observations import text_of
 from polychromic.errors import UserError
 
 exact = partial(polychromic.from_gymnasium, horizon=100, reseed_on_fork=False, reseed_on_start=False)

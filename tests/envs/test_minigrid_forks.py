@@ -18,7 +18,7 @@ import pytest
 from minigrid.utils.baby_ai_bot import BabyAIBot
 
 import polychromic
-from polychromic.envs import check
+from polychromic.envs.forkcheck import check
 
 # level -> seeds; together: GoTo, Open, PickUp, PutNext, Before, After, And
 LEVELS = {

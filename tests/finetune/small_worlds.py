@@ -27,11 +27,11 @@ class WalkState:
 class Walk:
     """A table of moves: `moves[cell, action]` is the next cell; a cell c with `pays[c]` > 0 ends the episode."""
 
-    def __init__(self, moves, pays, horizon, num_tasks=1, start=0):
+    def __init__(self, moves, pays, horizon, num_configurations=1, start=0):
         self.moves, self.pays = np.asarray(moves), np.asarray(pays, np.float32)
         self.num_actions = self.moves.shape[1]
-        self.num_tasks, self.horizon, self.start_cell = num_tasks, horizon, start
-        self.missions = ("",) * num_tasks
+        self.num_configurations, self.horizon, self.start_cell = num_configurations, horizon, start
+        self.missions = ("",) * num_configurations
 
     def start(self, tasks):
         rows = np.zeros((len(tasks), 3), np.int64)

@@ -7,13 +7,13 @@ from small_worlds import cross, table_policy
 
 import polychromic
 from polychromic import UserError, gae, polychromic_advantages
-from polychromic.advantages import VisitCounts, estimate, group_advantages
-from polychromic.collect import collect
-from polychromic.config import make_config
 from polychromic.core.sets import all_sets
+from polychromic.finetuning.advantages import VisitCounts, estimate, group_advantages
+from polychromic.finetuning.collect import collect
+from polychromic.finetuning.config import make_config
+from polychromic.finetuning.rollouts import Rollouts
 from polychromic.policies.files import load_policy
 from polychromic.policies.inference import Evaluator
-from polychromic.types import Rollouts
 
 
 def hand_made(rewards, lengths, labels, groups, cells=None, actions=None, values=None):

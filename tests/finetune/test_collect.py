@@ -3,7 +3,7 @@ import pytest
 from small_worlds import bandit, cross, table_policy
 
 from polychromic import UserError
-from polychromic.collect import SeedSteps, collect, most_uncertain, roll, spaced, worst_predicted
+from polychromic.finetuning.collect import SeedSteps, collect, most_uncertain, roll, spaced, worst_predicted
 from polychromic.policies.inference import Evaluator
 
 

@@ -3,13 +3,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from reproduction.plan import FULL
 
 from polychromic import UserError
-from polychromic.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS
-from polychromic.collect import FORK_RULES
-from polychromic.config import METHODS, Config, from_dict, largest_group, make_config, scheduled
-from polychromic.config_check import NAMED_FUNCTIONS
-from polychromic.results.plan import FULL
+from polychromic.finetuning.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS
+from polychromic.finetuning.collect import FORK_RULES
+from polychromic.finetuning.config import METHODS, Config, from_dict, largest_group, make_config, scheduled
+from polychromic.finetuning.config_check import NAMED_FUNCTIONS
 
 
 def test_defaults_are_the_papers():

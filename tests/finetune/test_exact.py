@@ -8,12 +8,12 @@ from small_worlds import cross, table_policy
 
 import polychromic
 from polychromic import UserError
-from polychromic.collect import collect, roll
 from polychromic.core.closed_form import best_of_sets_with, mean_return_of_sets_with
-from polychromic.exact import exact_scores
+from polychromic.finetuning.collect import collect, roll
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.networks import mlp_policy
 from polychromic.policies.protocol import Policy
+from polychromic.tasks.grids.exact import exact_scores
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,9 @@ def evaluator(world):
 def test_sampled_estimates_agree_with_dynamic_programming(world, evaluator):
     exact = exact_scores(world, evaluator)
     each = 4000
-    tasks = np.repeat(np.arange(world.num_tasks), each)
+    tasks = np.repeat(np.arange(world.num_configurations), each)
     steps = roll(evaluator, world, world.start(tasks), np.random.default_rng(0))
-    returns = np.add.reduceat(steps.rewards, steps.offsets[:-1]).reshape(world.num_tasks, each)
+    returns = np.add.reduceat(steps.rewards, steps.offsets[:-1]).reshape(world.num_configurations, each)
     success = (returns > 0).mean(axis=1)
     assert 0.02 < exact.success.mean() < 0.98
     assert exact.success.max() - exact.success.min() > 0.05

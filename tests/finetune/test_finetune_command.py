@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from polychromic.cli import main
-from polychromic.train_command import parse
+from polychromic.finetuning.command import parse
 
 SHORT = [
     "--iterations",

@@ -15,11 +15,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from small_worlds import cross, table_policy
 
-from polychromic.advantages import VisitCounts, estimate
-from polychromic.collect import collect
-from polychromic.config import make_config
+from polychromic.finetuning.advantages import VisitCounts, estimate
+from polychromic.finetuning.collect import collect
+from polychromic.finetuning.config import make_config
+from polychromic.finetuning.update import Coefficients, init_learner, update
 from polychromic.policies.inference import Evaluator
-from polychromic.update import Coefficients, init_learner, update
 
 GOLDEN = Path(__file__).with_name("golden.json")
 CASES = {

@@ -16,12 +16,9 @@ from small_worlds import bandit, cross, table_policy
 
 import polychromic
 from polychromic import UserError, advantages
-from polychromic.config import make_config
-from polychromic.describe import describe_world
-from polychromic.policies.files import SavedPolicy
-from polychromic.policies.protocol import Policy
-from polychromic.runs import Run, check_folder
-from polychromic.train import (
+from polychromic.envs.describe import describe_world
+from polychromic.finetuning.config import make_config
+from polychromic.finetuning.loop import (
     COLLECTING,
     DEALING,
     EVALUATING,
@@ -30,7 +27,10 @@ from polychromic.train import (
     finetune,
     random_stream,
 )
-from polychromic.update import init_learner
+from polychromic.finetuning.run import Run, check_folder
+from polychromic.finetuning.update import init_learner
+from polychromic.policies.files import SavedPolicy
+from polychromic.policies.protocol import Policy
 
 BANDIT, CROSS = bandit(num_arms=20, num_right=5), cross()
 UNEVEN = np.zeros((21, 20), np.float32)
@@ -40,7 +40,7 @@ POLICIES = {"bandit": (BANDIT, table_policy(BANDIT, UNEVEN)), "cross": (CROSS, t
 
 def goals_kept(world, saved, params):
     """The effective number of goals that a policy reaches (the exponential of their entropy), and its success."""
-    from polychromic.collect import roll
+    from polychromic.finetuning.collect import roll
     from polychromic.policies.inference import Evaluator
 
     steps = roll(Evaluator(saved.policy, params), world, world.start(np.zeros(2000, int)), np.random.default_rng(9))

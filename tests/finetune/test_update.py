@@ -4,9 +4,9 @@ import pytest
 from small_worlds import cross, table_policy
 from test_advantages import FOUR, hand_made
 
-from polychromic.config import make_config
-from polychromic.types import Targets
-from polychromic.update import Coefficients, all_finite, init_learner, update
+from polychromic.finetuning.config import make_config
+from polychromic.finetuning.rollouts import Targets
+from polychromic.finetuning.update import Coefficients, all_finite, init_learner, update
 
 WORLD = cross()
 SAVED = table_policy(WORLD)

@@ -14,7 +14,13 @@ import pytest
 import polychromic as poly
 
 NUMBERS = Path(__file__).with_name("numbers.json")
-SHORT = {"iterations": 2, "configurations_per_iteration": 2, "budget": 36, "evaluate_every": 1, "evaluation_rollouts": 4}
+SHORT = {
+    "iterations": 2,
+    "configurations_per_iteration": 2,
+    "budget": 36,
+    "evaluate_every": 1,
+    "evaluation_rollouts": 4,
+}
 SHORT |= {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3}
 SETS = {"set_size": 2}  # of groups of 4
 RUNS = {

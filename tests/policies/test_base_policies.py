@@ -10,7 +10,7 @@ import polychromic
 from polychromic.evaluate.attempts import play_tasks
 from polychromic.policies.files import available_policies, check_fits, policy_path
 from polychromic.policies.inference import Evaluator
-from polychromic.pretrain.presets import BASE
+from polychromic.tasks.grids.presets import BASE
 
 PAPER = json.loads((Path(polychromic.__file__).parent / "paper_results.json").read_text())["reward_and_success_percent"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from polychromic.pretrain.demonstrations import first_episodes
-from polychromic.pretrain.record import Recording, record_demonstrations
+from polychromic.tasks.grids.record import Recording, record_demonstrations
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,8 @@ from polychromic.pretrain.demonstrations import (
     see_as,
     take,
 )
-from polychromic.pretrain.experts import shortest_path
-from polychromic.pretrain.record import CHUNK, Recording, record_demonstrations
+from polychromic.tasks.grids.experts import shortest_path
+from polychromic.tasks.grids.record import CHUNK, Recording, record_demonstrations
 
 
 def episode(demos, k):

@@ -11,7 +11,7 @@ import pytest
 from safetensors import safe_open
 
 from polychromic.cli import main
-from polychromic.pretrain.record import CHUNK
+from polychromic.tasks.grids.record import CHUNK
 
 
 def start(folder, arguments):

@@ -1,9 +1,9 @@
 """Results that nobody measured, for tests of what is made of results."""
 
 import numpy as np
+from reproduction.plan import identity
+from reproduction.records import resolved
 
-from polychromic.results.plan import identity
-from polychromic.results.records import resolved
 from polychromic.sweep.cells import PRETRAINED
 
 

@@ -5,10 +5,8 @@ import functools
 import numpy as np
 import pytest
 from made_up import made_up
-
-from polychromic.core.metrics import pass_at_k
-from polychromic.results.plan import FULL, run_cell_of
-from polychromic.results.pool import (
+from reproduction.plan import FULL, run_cell_of
+from reproduction.pool import (
     at_equal_steps,
     difference,
     figure_of,
@@ -18,6 +16,8 @@ from polychromic.results.pool import (
     still_moving,
     table_of,
 )
+
+from polychromic.core.metrics import pass_at_k
 
 
 def runs(chance, seeds=3):
@@ -46,8 +46,8 @@ DRAWN = {
 @pytest.mark.parametrize("what", DRAWN)
 def test_intervals_hold_the_truth(seeds, what, monkeypatch):
     """Configurations vary by 0.2, seeds by 0.03 unless something else is said; the truth is 0."""
-    monkeypatch.setattr("polychromic.results.pool.RESAMPLES", 800)
-    monkeypatch.setattr("polychromic.results.pool.DIFFERENCE_RESAMPLES", 800)
+    monkeypatch.setattr("reproduction.pool.RESAMPLES", 800)
+    monkeypatch.setattr("reproduction.pool.DIFFERENCE_RESAMPLES", 800)
     rng = np.random.default_rng(seeds)
     held = 0
     for _ in range(200):

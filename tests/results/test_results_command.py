@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 from made_up import made_up
+from reproduction.command import Choices, run_item
+from reproduction.lines import lines_of
+from reproduction.plan import FULL, QUICK, Planned, first_plan, identity, run_cell_of, study_plan
+from reproduction.records import Results, check_same, records_of, resolved
 
 from polychromic.cli import main
-from polychromic.results.command import Choices, run_item
-from polychromic.results.lines import lines_of
-from polychromic.results.plan import FULL, QUICK, Planned, first_plan, identity, run_cell_of, study_plan
-from polychromic.results.records import Results, check_same, records_of, resolved
-from polychromic.runs import kept_policies
+from polychromic.finetuning.run import kept_policies
 from polychromic.sweep.cells import Evaluation, write_cells
 from polychromic.sweep.costs import estimate, measured
 from polychromic.sweep.run_cell import run_cell
@@ -206,7 +206,7 @@ def test_a_base_policy_is_made_only_for_what_has_no_result(tmp_path, monkeypatch
     assert not asked
     missing = Results(tmp_path / "results" / "runs.json")
     missing.path.unlink()
-    monkeypatch.setattr("polychromic.results.command._run", lambda *_: 1)
+    monkeypatch.setattr("reproduction.command._run", lambda *_: 1)
     assert run_item("study", given) == 1
     assert asked == [("fourrooms-full", tmp_path / "bases")]
 

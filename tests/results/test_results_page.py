@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from made_up import made_up, searched
+from reproduction.draw import draw_figures
+from reproduction.lines import Found, Line
+from reproduction.page import blocks, command_of, fill, skeleton, write_page
+from reproduction.plan import FULL, PLAIN, TASKS, UCB, first_plan, study_plan
+from reproduction.records import Results
+from reproduction.search import search_chains, start_of
+from reproduction.words import gap
 
 from polychromic.cli import main
-from polychromic.results.draw import draw_figures
-from polychromic.results.lines import Found, Line
-from polychromic.results.page import blocks, command_of, fill, skeleton, write_page
-from polychromic.results.plan import FULL, PLAIN, TASKS, UCB, first_plan, study_plan
-from polychromic.results.records import Results
-from polychromic.results.search import search_chains, start_of
-from polychromic.results.words import gap
 from polychromic.sweep.cells import PRETRAINED
 
 ROOT = Path(__file__).parents[2]
@@ -31,8 +31,8 @@ CHANCES = {"ppo": 0.5, "poly-ppo": 0.7, PRETRAINED: 0.3}
 @pytest.fixture
 def few_resamples(monkeypatch):
     """For tests that look at words and not at figures."""
-    monkeypatch.setattr("polychromic.results.pool.RESAMPLES", 400)
-    monkeypatch.setattr("polychromic.results.pool.DIFFERENCE_RESAMPLES", 400)
+    monkeypatch.setattr("reproduction.pool.RESAMPLES", 400)
+    monkeypatch.setattr("reproduction.pool.DIFFERENCE_RESAMPLES", 400)
 
 
 def results(path, plan):

@@ -4,9 +4,8 @@ from collections import Counter
 
 import pytest
 from made_up import searched
-
-from polychromic.results.plan import FULL, PLAIN, TASKS, UCB, key_of
-from polychromic.results.search import best_by_configurations, chosen_of, most_search, score_of, search_chains
+from reproduction.plan import FULL, PLAIN, TASKS, UCB, key_of
+from reproduction.search import best_by_configurations, chosen_of, most_search, score_of, search_chains
 
 WANTED = {"actor_learning_rate": 3e-5, "kl_coefficient": 0.05, "configurations_per_iteration": 8, "ucb": 0.3}
 

@@ -8,7 +8,7 @@ import pytest
 
 from polychromic import UserError
 from polychromic.cli import main
-from polychromic.config import make_config
+from polychromic.finetuning.config import make_config
 from polychromic.policies.files import load_policy, read_identity, save_policy
 from polychromic.policies.tensors import parameters_hash
 from polychromic.sweep.cells import Cell, Evaluation, find_cells, make_cells, read_cell, write_cells

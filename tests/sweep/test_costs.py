@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from reproduction.estimates import needs_table
+from reproduction.tables_command import FULL, ITEMS, METHODS, QUICK, TRIANGLE, cells_of
 
 from polychromic import available_policies
 from polychromic.cli import main
-from polychromic.reproduce import FULL, ITEMS, METHODS, QUICK, TRIANGLE, cells_of
-from polychromic.results.estimates import needs_table
 from polychromic.sweep.cells import Cell, Evaluation
 from polychromic.sweep.costs import Estimate, cell_bytes, cell_seconds, estimate, measured, pace_here
 from polychromic.sweep.progress import Status
@@ -74,7 +74,7 @@ def test_quick_is_quick(what):
 
 
 def test_a_task_that_is_not_there_costs_one_line(capsys, monkeypatch):
-    monkeypatch.setattr("polychromic.reproduce.available_policies", lambda: ["fourrooms"])
+    monkeypatch.setattr("reproduction.tables_command.available_policies", lambda: ["fourrooms"])
     assert main(["reproduce", "triangle"]) == 2
     shown = capsys.readouterr().err
     assert "triangle: no base policy for triangle is shipped" in shown

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sweep_tools import SETTINGS, attempts, holders, results
 
-from polychromic.runs import Run
+from polychromic.finetuning.run import Run
 from polychromic.sweep.cells import Evaluation, make_cells, write_cells
 from polychromic.sweep.lock import holder
 from polychromic.sweep.progress import read_status
@@ -117,7 +117,7 @@ def _broken(policy_file):
 
 KILLED_WRITING = """
 import os, pathlib, signal, sys
-from polychromic.runs import Run
+from polychromic.finetuning.run import Run
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 Run(pathlib.Path(sys.argv[1]), {"config": {}, "policy": "x"})
 """

@@ -8,12 +8,12 @@ import pytest
 
 import polychromic as poly
 from polychromic.cli import main
-from polychromic.envs.tokens.graphs import graph_of, triangle_numbers
-from polychromic.envs.tokens.triangle import END, VOCABULARY, triangle_answers
 from polychromic.evaluate.attempts import NO_ACTION, Attempts
-from polychromic.evaluate.triangle import at_k, discoveries, in_words
 from polychromic.policies.files import PolicyInfo
-from polychromic.report.triangle import pooled_discoveries
+from polychromic.tasks.triangle.answers import END, VOCABULARY, triangle_answers
+from polychromic.tasks.triangle.discoveries import at_k, discoveries, in_words
+from polychromic.tasks.triangle.graphs import graph_of, triangle_numbers
+from polychromic.tasks.triangle.report import pooled_discoveries
 
 
 def attempts_of(answers):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polychromic.envs.tokens.graphs import all_triangles, draw_graph, draw_samples, graph_of, triangle_numbers
+from polychromic.tasks.triangle.graphs import all_triangles, draw_graph, draw_samples, graph_of, triangle_numbers
 
 FRESH = (1234, 98765)
 
@@ -37,7 +37,7 @@ def test_samples_show_most_of_a_graph_and_leave_some_triangles_to_discover(numbe
 
 
 def test_before_triangles_are_closed_nodes_have_about_three_and_a_half_edges(monkeypatch):
-    monkeypatch.setattr("polychromic.envs.tokens.graphs.TRIANGLES_PER_NODE", 0)
+    monkeypatch.setattr("polychromic.tasks.triangle.graphs.TRIANGLES_PER_NODE", 0)
     edges = draw_graph(np.random.default_rng(5)).sum() // 2
     assert 1780 <= edges <= 1880
 

@@ -7,7 +7,7 @@ import pytest
 import polychromic as poly
 from polychromic.errors import UserError
 from polychromic.pretrain.sequences import Corpus, SequenceCloning, learn_sequences, sequence_losses
-from polychromic.pretrain.triangle import corpora_of
+from polychromic.tasks.triangle.pretrain import corpora_of
 
 SETTINGS = SequenceCloning(steps=120, batch=8, steps_per_call=20, learning_rate=1e-2)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import polychromic as poly
 from polychromic.envs.protocol import World, WorldState
-from polychromic.envs.tokens.graphs import graph_of
-from polychromic.envs.tokens.triangle import (
+from polychromic.errors import UserError
+from polychromic.tasks.triangle.answers import (
     ANSWER_LENGTH,
     END,
     FIRST_NODE,
@@ -20,7 +20,7 @@ from polychromic.envs.tokens.triangle import (
     read_answers,
     triangle_answers,
 )
-from polychromic.errors import UserError
+from polychromic.tasks.triangle.graphs import graph_of
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def play(world, state, answers):
 def test_it_is_a_world_with_the_sizes_of_the_paper(world):
     assert isinstance(world, World)
     assert isinstance(world.start([0]), WorldState)
-    assert (world.num_actions, world.num_tasks, world.horizon, world.context) == (1017, 3, 9, 11)
+    assert (world.num_actions, world.num_configurations, world.horizon, world.context) == (1017, 3, 9, 11)
     assert len(VOCABULARY) == NUM_TOKENS == len(set(VOCABULARY))
     assert world.missions == ("graph0 tri:", "graph1 tri:", "graph2 tri:")
     obs = world.observe(world.start([2, 0]))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import polychromic as poly
-from polychromic.advantages import estimate
-from polychromic.collect import collect, roll
-from polychromic.config import make_config
 from polychromic.errors import UserError
+from polychromic.finetuning.advantages import estimate
+from polychromic.finetuning.collect import collect, roll
+from polychromic.finetuning.config import make_config
+from polychromic.finetuning.update import Coefficients, _minibatches_of_trajectories, init_learner, update
 from polychromic.policies.files import PolicyInfo, SavedPolicy, check_fits
 from polychromic.policies.inference import Evaluator, observe
-from polychromic.update import Coefficients, _minibatches_of_trajectories, init_learner, update
 
 NUM_TOKENS, ANSWER = 12, 4
 

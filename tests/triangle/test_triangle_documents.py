@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polychromic.envs.tokens.graphs import graph_of
+from polychromic.tasks.triangle.graphs import graph_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/triangle.md").read_text(encoding="utf-8")

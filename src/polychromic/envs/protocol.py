@@ -38,7 +38,7 @@ class World(Protocol):
     """
 
     num_actions: int
-    num_tasks: int
+    num_configurations: int
     horizon: int
     missions: Sequence[str]
 

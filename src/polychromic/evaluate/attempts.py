@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polychromic.collect import label_visits
+from polychromic.finetuning.collect import label_visits
 from polychromic.policies.inference import CACHED_ROWS, Evaluator, observe, sample_actions
 
 NO_ACTION = -1  # fills `Attempts.actions` after the end of an attempt
@@ -94,7 +94,7 @@ def play_tasks(
     evaluator: Evaluator, world: Any, rng: np.random.Generator, *, attempts: int, temperature: float = 1.0
 ) -> Attempts:
     """`attempts` attempts at every configuration of the world; those of configuration c are c · attempts …"""
-    tasks = np.repeat(np.arange(world.num_tasks), attempts)
+    tasks = np.repeat(np.arange(world.num_configurations), attempts)
     return play(evaluator, world, world.start(tasks), rng, temperature=temperature)
 
 

@@ -63,7 +63,7 @@ def perturbed_starts(
     rng = np.random.default_rng([seed, 3])
     explored = play_tasks(pretrained, world, rng, attempts=rollouts, temperature=temperature)
     tasks, positions, rooms = [], [], []
-    for task in range(world.num_tasks):
+    for task in range(world.num_configurations):
         own = range(task * rollouts, (task + 1) * rollouts)
         seen = np.unique(np.concatenate([explored.visited(attempt) for attempt in own]))
         cells = world.free_cells(task)
@@ -110,8 +110,8 @@ def score_starts(
     state = world.start_at(starts.tasks[each], starts.positions[each], starts.directions[each])
     played = play(evaluator, world, state, rng, temperature=temperature)
     passed = pass_at_k(attempts, played.success.reshape(len(starts), attempts).sum(axis=1), 1)
-    counts = np.bincount(starts.tasks, minlength=world.num_tasks)
-    sums = np.bincount(starts.tasks, weights=passed, minlength=world.num_tasks)
+    counts = np.bincount(starts.tasks, minlength=world.num_configurations)
+    sums = np.bincount(starts.tasks, weights=passed, minlength=world.num_configurations)
     means = np.divide(sums, counts, out=np.zeros(len(sums)), where=counts > 0)
     return {
         "success": figure(means, seed, weights=counts),

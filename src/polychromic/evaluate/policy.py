@@ -16,11 +16,11 @@ from polychromic.evaluate.attempts import play_tasks
 from polychromic.evaluate.perturbed import perturbed_starts, score_starts
 from polychromic.evaluate.recordings import legend, record
 from polychromic.evaluate.scores import PENALTIES, ROOM_SETS, rounded, summarise
-from polychromic.evaluate.triangle import discoveries
-from polychromic.exact import FOUR_ROOMS, exact_scores
 from polychromic.policies.files import SavedPolicy
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import parameters_hash
+from polychromic.tasks.grids.exact import FOUR_ROOMS, exact_scores
+from polychromic.tasks.triangle.discoveries import discoveries
 
 FORMAT = "polychromic-evaluation-1"
 SWEEP = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
@@ -109,7 +109,7 @@ def _at(
     world: Any, evaluator: Evaluator, chosen: Choices, temperature: float, stream: tuple[int, ...], say: Any
 ) -> dict[str, Any]:
     """Everything at one temperature."""
-    say(f"{world.num_tasks} × {chosen.attempts} attempts at temperature {temperature:g}")
+    say(f"{world.num_configurations} × {chosen.attempts} attempts at temperature {temperature:g}")
     rng = np.random.default_rng([chosen.seed, *stream])
     attempts = play_tasks(evaluator, world, rng, attempts=chosen.attempts, temperature=temperature)
     found = summarise(attempts, horizons_of(world), temperature=temperature, seed=chosen.seed)
@@ -159,7 +159,7 @@ def _exactly_solvable(world: Any, evaluator: Evaluator) -> bool:
 
 def horizons_of(world: Any) -> NDArray[np.int64]:
     """H of each configuration, [tasks]."""
-    return np.asarray(getattr(world, "horizons", np.full(world.num_tasks, world.horizon)))
+    return np.asarray(getattr(world, "horizons", np.full(world.num_configurations, world.horizon)))
 
 
 def _description(world: Any, saved: SavedPolicy, chosen: Choices) -> dict[str, Any]:

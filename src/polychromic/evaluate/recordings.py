@@ -22,9 +22,9 @@ def record(world: Any, attempts: Attempts, *, most: int = MOST_STRATEGIES) -> li
     with this strategy, `solved` and `steps` of the one shown, `path` (x, y, direction of every moment, flat) and
     `changes` (moment, x, y, code of every cell that changed). `grid` holds the codes at the start, column by column.
     """
-    each = len(attempts) // world.num_tasks
+    each = len(attempts) // world.num_configurations
     chosen: list[int] = []
-    found: list[dict[str, Any]] = [{"strategies": []} for _ in range(world.num_tasks)]
+    found: list[dict[str, Any]] = [{"strategies": []} for _ in range(world.num_configurations)]
     for task, configuration in enumerate(found):
         own = np.arange(task * each, (task + 1) * each)
         kinds = []

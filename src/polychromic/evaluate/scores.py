@@ -57,9 +57,9 @@ def mean_interval(
 def summarise(
     attempts: Attempts, horizons: NDArray[np.int64], *, temperature: float, seed: int, confidence: float = CONFIDENCE
 ) -> dict[str, Any]:
-    """The figures of `num_tasks · R` attempts at every configuration, in JSON's types.
+    """The figures of `num_configurations · R` attempts at every configuration, in JSON's types.
 
-    horizons: H of each configuration, [num_tasks].
+    horizons: H of each configuration, [num_configurations].
     """
     tasks = len(horizons)
     each = len(attempts) // tasks

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from polychromic.envs.grid.tasks import TASKS
-from polychromic.envs.make import world_for
+from polychromic.envs.registry import world_for
 from polychromic.errors import UserError
+from polychromic.finetuning.run import read_json
 from polychromic.policies.files import SavedPolicy, available_policies, check_fits, load_policy
 from polychromic.policies.tensors import parameters_hash
-from polychromic.runs import read_json
 
 EVALUATION = "evaluation.json"
 

@@ -30,7 +30,7 @@ from polychromic.pretrain.demonstrations import (
     see_as,
     take,
 )
-from polychromic.pretrain.record import Recording, record_demonstrations
+from polychromic.tasks.grids.record import Recording, record_demonstrations
 
 KS = (1, 8, 32, 100)
 
@@ -110,7 +110,7 @@ def pretrain(
     """
     # Small arrays: more threads cost more than they give. Only this process, and only before JAX starts.
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
-    from polychromic.pretrain.presets import BASE, preset_for
+    from polychromic.tasks.grids.presets import BASE, preset_for
 
     others: dict[str, Any] = {
         "demonstrations": demonstrations,
@@ -159,7 +159,7 @@ def pretrain(
 
 def _pretrain_triangle(out: Path, network: Any, others: dict[str, Any], **given: Any) -> None:
     from polychromic.pretrain.sequences import SequenceCloning
-    from polychromic.pretrain.triangle import make_triangle_policy
+    from polychromic.tasks.triangle.pretrain import make_triangle_policy
 
     strange = [name for name, value in others.items() if value is not None]
     if strange:
@@ -179,8 +179,8 @@ def make_base_policy(
     from polychromic.policies.files import PolicyInfo, save_policy
     from polychromic.policies.inference import Evaluator
     from polychromic.pretrain.cloning import clone, kept_epoch
-    from polychromic.pretrain.presets import preset_policy
     from polychromic.pretrain.split import save_split, split_episodes
+    from polychromic.tasks.grids.presets import preset_policy
 
     started = time.process_time()
     level = level_id(preset.task)

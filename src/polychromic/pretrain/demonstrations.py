@@ -76,7 +76,7 @@ def record(world: GridWorld, actions: Sequence[Sequence[int]], made: Mapping[str
     seen = np.empty((int(offsets[-1]), cells), np.uint8)
     looks = np.empty(len(seen), np.uint8)
     flat = np.array([action for row in actions for action in row], np.uint8)
-    live = np.arange(world.num_tasks)
+    live = np.arange(world.num_configurations)
     state = world.start(live)
     for time in range(int(lengths.max(initial=0))):
         keep = lengths[live] > time

@@ -45,9 +45,9 @@ def compare(entries: Sequence[Entry]) -> list[Comparison]:
         together.setdefault(entry.comparison, []).append(entry)
     names = [short_name(task) for task, *_ in together]
     comparisons = []
-    for (task, horizon, _, num_tasks), members in together.items():
+    for (task, horizon, _, num_configurations), members in together.items():
         name = short_name(task)
-        title = name if names.count(name) == 1 else f"{name} ({num_tasks} configurations, H = {horizon})"
+        title = name if names.count(name) == 1 else f"{name} ({num_configurations} configurations, H = {horizon})"
         called = next((one.evaluation.get("strategies") for one in members if one.evaluation), None)
         comparisons.append(Comparison(name, title, horizon, tuple(_methods(members)), called or STRATEGIES))
     return comparisons

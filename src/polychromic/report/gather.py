@@ -10,8 +10,8 @@ from typing import Any
 from polychromic.errors import UserError
 from polychromic.evaluate.policy import FORMAT
 from polychromic.evaluate.targets import EVALUATION, described_run
+from polychromic.finetuning.run import read_json, read_lines
 from polychromic.report.shape import check_shape
-from polychromic.runs import read_json, read_lines
 
 FIGURES = (
     "success",
@@ -51,14 +51,14 @@ _EVALUATION = {
 }
 
 
-def _result_shape(num_tasks: int) -> dict[str, Any]:
+def _result_shape(num_configurations: int) -> dict[str, Any]:
     return {
         "attempts": int,
         "temperature": float,
-        "configurations": dict.fromkeys(("successes", *FIGURES), (float, num_tasks)),
+        "configurations": dict.fromkeys(("successes", *FIGURES), (float, num_configurations)),
         "exact?": {"success": float, "pass_at_k": [float]},
-        "perturbed?": {"configurations": {"success": (float, num_tasks), "starts": (int, num_tasks)}},
-        "recordings?": ({"distinct": int, "grid": [int], "strategies": [_STRATEGY]}, num_tasks),
+        "perturbed?": {"configurations": {"success": (float, num_configurations), "starts": (int, num_configurations)}},
+        "recordings?": ({"distinct": int, "grid": [int], "strategies": [_STRATEGY]}, num_configurations),
     }
 
 
@@ -70,7 +70,7 @@ class Entry:
     task: str  # the Gymnasium id
     horizon: int
     level_seeds: tuple[int, ...]  # empty for worlds whose configurations have none
-    num_tasks: int
+    num_configurations: int
     method: str
     settings: dict[str, Any] = field(default_factory=dict)  # of a run, without its seed
     seed: int | None = None
@@ -81,7 +81,7 @@ class Entry:
     @property
     def comparison(self) -> tuple[Any, ...]:
         """Only what was done on the same configurations and horizon can be compared."""
-        return self.task, self.horizon, self.level_seeds, self.num_tasks
+        return self.task, self.horizon, self.level_seeds, self.num_configurations
 
 
 def gather(paths: Iterable[str | Path]) -> tuple[list[Entry], list[str]]:
@@ -110,12 +110,12 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
         raise UserError(f"{folder} is not a run directory: it has no config.json")
     described = described_run(folder)
     damaged = f"{folder / 'config.json'} is damaged"
-    shape = {"config": {"method": str, "seed?": int}, "horizon": int, "level_seeds": [int], "num_tasks?": int}
+    shape = {"config": {"method": str, "seed?": int}, "horizon": int, "level_seeds": [int], "num_configurations?": int}
     check_shape(described, shape, damaged)
     seeds = tuple(described["level_seeds"])
-    num_tasks = described.get("num_tasks", len(seeds))
-    if num_tasks < 1 or len(seeds) not in (0, num_tasks):
-        raise UserError(f"{damaged}: it has {num_tasks} configurations and {len(seeds)} level seeds")
+    num_configurations = described.get("num_configurations", len(seeds))
+    if num_configurations < 1 or len(seeds) not in (0, num_configurations):
+        raise UserError(f"{damaged}: it has {num_configurations} configurations and {len(seeds)} level seeds")
     config = dict(described["config"])
     metrics = _log(folder / "metrics.jsonl", _METRICS)
     evaluations = _log(folder / "evaluations.jsonl", _EVALUATIONS)
@@ -125,7 +125,7 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
         try:
             evaluation = _read_evaluation(folder / EVALUATION)
             same = all(evaluation[name] == described[name] for name in ("level_seeds", "horizon", "task"))
-            if not same or len(evaluation["missions"]) != num_tasks:
+            if not same or len(evaluation["missions"]) != num_configurations:
                 raise UserError(f"{folder / EVALUATION} is of other configurations than the run")
         except UserError as error:
             remarks.append(f"without its evaluation: {error}")
@@ -141,7 +141,7 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
         task=described["task"],
         horizon=described["horizon"],
         level_seeds=seeds,
-        num_tasks=num_tasks,
+        num_configurations=num_configurations,
         method=config["method"],
         settings={name: value for name, value in config.items() if name not in ("seed", "method")},
         seed=config.get("seed"),
@@ -171,7 +171,7 @@ def _evaluation_file(path: Path) -> Entry:
         task=found["task"],
         horizon=found["horizon"],
         level_seeds=tuple(found["level_seeds"]),
-        num_tasks=len(found["missions"]),
+        num_configurations=len(found["missions"]),
         method=found["policy"]["method"],
         seed=found["policy"].get("run_seed"),
         evaluation=found,
@@ -184,10 +184,10 @@ def _read_evaluation(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is not an evaluation (format '{FORMAT}'); polychromic evaluate writes them")
     damaged = f"{path} is damaged"
     check_shape(found, _EVALUATION, damaged)
-    num_tasks = len(found["missions"])
-    if not num_tasks or len(found["level_seeds"]) not in (0, num_tasks):
-        raise UserError(f"{damaged}: it has {num_tasks} missions and {len(found['level_seeds'])} level seeds")
-    parts = _result_shape(num_tasks)
+    num_configurations = len(found["missions"])
+    if not num_configurations or len(found["level_seeds"]) not in (0, num_configurations):
+        raise UserError(f"{damaged}: it has {num_configurations} missions and {len(found['level_seeds'])} level seeds")
+    parts = _result_shape(num_configurations)
     check_shape(found, {"result": parts, "best?": parts, "sweep?": [_SWEEP]}, damaged)
     for part in (found["result"], *([found["best"]] if "best" in found else [])):
         successes, attempts = part["configurations"]["successes"], part["attempts"]

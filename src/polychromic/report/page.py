@@ -24,7 +24,7 @@ from polychromic.report.compare import (
 )
 from polychromic.report.gather import gather
 from polychromic.report.tables import Table, as_markdown, tables
-from polychromic.report.triangle import pooled_discoveries
+from polychromic.tasks.triangle.report import pooled_discoveries
 
 STYLES = ("page.css", "viewer.css")
 SCRIPTS = ("dom.js", "chart.js", "triangle.js", "figures.js", "heatmap.js", "grid.js", "viewer.js", "main.js")
@@ -85,8 +85,8 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     evaluations = [entry.evaluation for method in comparison.methods for entry in method.entries if entry.evaluation]
     drawn: Mapping[str, Any] = next((one for one in evaluations if "recordings" in one["result"]), {})
     first = comparison.methods[0].entries[0]
-    seeds = first.level_seeds or [None] * first.num_tasks  # only grid worlds have level seeds
-    missions = next((one["missions"] for one in evaluations), [""] * first.num_tasks)
+    seeds = first.level_seeds or [None] * first.num_configurations  # only grid worlds have level seeds
+    missions = next((one["missions"] for one in evaluations), [""] * first.num_configurations)
     return {
         "title": comparison.title,
         "task": comparison.task,

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from polychromic.report.compare import Comparison, Method, pooled
-from polychromic.report.triangle import COLUMNS, NOTE, discovery_rows, pooled_discoveries
+from polychromic.tasks.triangle.report import COLUMNS, NOTE, discovery_rows, pooled_discoveries
 
 NOTHING = "–"
 PRETRAINED = "pretrained"
@@ -27,7 +27,7 @@ class Table:
 
 def paper_results() -> dict[str, Any]:
     """The figures of the paper's Tables 1 and 2."""
-    text = (resources.files("polychromic") / "paper_results.json").read_text(encoding="utf-8")
+    text = (resources.files("polychromic.tasks.grids") / "paper_results.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
 

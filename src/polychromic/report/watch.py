@@ -57,8 +57,8 @@ def watch(
     """
     found = find_target(target)
     world = world_of(found)
-    if not 1 <= configuration <= world.num_tasks:
-        raise UserError(f"configuration is {configuration}; {found.name} has 1 … {world.num_tasks}")
+    if not 1 <= configuration <= world.num_configurations:
+        raise UserError(f"configuration is {configuration}; {found.name} has 1 … {world.num_configurations}")
     for name, value in (("episodes", episodes), ("tile_size", tile_size)):
         if value < 1:
             raise UserError(f"{name} is {value}; it must be at least 1")

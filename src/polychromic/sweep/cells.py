@@ -10,11 +10,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from polychromic.config import make_config
 from polychromic.errors import UserError
 from polychromic.evaluate.targets import short_name
+from polychromic.finetuning.config import make_config
+from polychromic.finetuning.run import read_json, write_text
 from polychromic.policies.files import PolicyInfo, read_identity
-from polychromic.runs import read_json, write_text
 
 PRETRAINED = "pretrained"  # the method of a cell that only evaluates the base policy
 CELL, SETTINGS, FIGURES = "cell.json", "settings.json", "figures.json"

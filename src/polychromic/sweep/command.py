@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.live import Live
 
 from polychromic.errors import UserError
+from polychromic.finetuning.run import read_json
 from polychromic.policies.files import available_policies, policy_path
-from polychromic.runs import read_json
 from polychromic.sweep.cells import Cell, Evaluation, find_cells, is_done, make_cells, write_cells
 from polychromic.sweep.drive import Engine, Summary, drive
 from polychromic.sweep.plan import SCORING, parse_seeds, parse_settings, parse_value, read_plan

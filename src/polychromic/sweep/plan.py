@@ -8,9 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from polychromic.config_check import nearest
 from polychromic.errors import UserError
-from polychromic.runs import read_table
+from polychromic.finetuning.config_check import nearest
+from polychromic.finetuning.run import read_table
 from polychromic.sweep.cells import Evaluation
 
 LISTS = ("tasks", "methods", "seeds")

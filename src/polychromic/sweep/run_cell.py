@@ -105,9 +105,9 @@ def _attempt(folder: Path) -> Outcome:
 def _finetune_and_evaluate(folder: Path) -> None:
     from polychromic.evaluate.command import evaluate
     from polychromic.evaluate.targets import EVALUATION
-    from polychromic.runs import kept_policies, read_json, write_text
+    from polychromic.finetuning.command import finetune_command
+    from polychromic.finetuning.run import kept_policies, read_json, write_text
     from polychromic.sweep.cells import FIGURES, PRETRAINED, SETTINGS, check_policy, read_cell
-    from polychromic.train_command import finetune_command
 
     cell = read_cell(folder)
     check_policy(cell)
@@ -188,7 +188,7 @@ def _finetune_and_evaluate(folder: Path) -> None:
 @contextlib.contextmanager
 def _cpu_seconds_kept(folder: Path, name: str) -> Iterator[None]:
     """What an evaluation costs, by its file: after an interruption those that are there are not made again."""
-    from polychromic.runs import read_json, write_text
+    from polychromic.finetuning.run import read_json, write_text
 
     began = time.process_time()
     yield

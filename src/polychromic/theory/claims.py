@@ -279,7 +279,7 @@ def arithmetic() -> Iterator[Claim]:
         ("…, corrected", "N + N²p trajectories make B = 136", vines + vines**2 * forks),
     ):
         yield Claim(where, text, "136", str(cost), cost == 136)
-    tables = json.loads(resources.files("polychromic").joinpath("paper_results.json").read_text())
+    tables = json.loads(resources.files("polychromic.tasks.grids").joinpath("paper_results.json").read_text())
     results = tables["reward_and_success_percent"]
     impossible = [
         f"{task}: {row[0][0]:.3f} > {row[0][1] / 100:.3f}"

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from polychromic.cli import main
-from polychromic.envs.grid import check
+from polychromic.envs.grid import command as check
 from polychromic.envs.grid.differential import Tally
 from polychromic.envs.grid.tasks import NotCovered
 

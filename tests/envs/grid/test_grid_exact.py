@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polychromic.envs.grid import codes, view
-from polychromic.envs.grid.check import refusal
+from polychromic.envs.grid.command import refusal
 from polychromic.envs.grid.differential import compare_level
 from polychromic.envs.grid.load import load_level
 from polychromic.envs.grid.missions import UNKNOWN, tokenize

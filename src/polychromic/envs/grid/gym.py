@@ -61,7 +61,7 @@ class GridEnv(gymnasium.Env[dict[str, Any], Any]):
         """Start an episode of a configuration drawn at random, or of `options["task"]`."""
         chosen = _task_option(self.world, options)
         super().reset(seed=None if seed is None else whole_number("seed", seed, at_least=0))
-        task = int(self.np_random.integers(self.world.num_tasks)) if chosen is None else chosen
+        task = int(self.np_random.integers(self.world.num_configurations)) if chosen is None else chosen
         self.state = self.world.start([task])
         return self._observation(), {"mission": self.world.missions[task], "task": task}
 
@@ -138,7 +138,7 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
         return tuple(self.world.render(self.state, row) for row in range(self.num_envs))
 
     def _draw(self, row: int) -> int:
-        return int(self._generators[row].integers(self.world.num_tasks))
+        return int(self._generators[row].integers(self.world.num_configurations))
 
     def _observation(self) -> dict[str, Any]:
         seen = self.world.observe(self.state)
@@ -167,7 +167,7 @@ def _task_option(world: GridWorld, options: dict[str, Any] | None) -> int | None
         return None
     if not isinstance(options, dict) or set(options) != {"task"}:
         raise UserError(f"options is {options!r}; the one option is 'task', such as {{'task': 0}}")
-    return whole_number("options['task']", options["task"], at_least=0, at_most=world.num_tasks - 1)
+    return whole_number("options['task']", options["task"], at_least=0, at_most=world.num_configurations - 1)
 
 
 def _row_seeds(seed: Any, rows: int) -> list[int | None]:

@@ -65,7 +65,7 @@ class Cells(NamedTuple):
 class GridWorld:
     """A grid level in several configurations, forkable and exact with minigrid.
 
-    Attributes: `num_actions` (7: left, right, forward, pick up, drop, toggle, done), `num_tasks`, `horizon` (the most
+    Attributes: `num_actions` (7: left, right, forward, pick up, drop, toggle, done), `num_configurations`, `horizon` (the most
     steps an episode can take; `horizons` int64 [tasks] has each task's), `missions` (the texts), `mission_tokens` int32
     [tasks, length] (ids of words in `vocabulary`, 0 is padding), `task` (the id), `seeds`,
     `observation` ("partial" or "full"), `image_shape` (of one observation), `num_codes` (51) and `code_triples` uint8
@@ -92,7 +92,7 @@ class GridWorld:
         self.penalty = penalty
         self.observation = observation
         self.missions = levels.missions
-        self.num_tasks = len(levels.missions)
+        self.num_configurations = len(levels.missions)
         self.horizons = levels.program[:, codes.HORIZON].copy()
         self.horizon = int(self.horizons.max())
         self.mission_tokens = token_table(levels.missions, mission_length)
@@ -103,12 +103,12 @@ class GridWorld:
         self._cells = shape[0] * shape[1]
 
     def __repr__(self) -> str:
-        return f"GridWorld({self.task!r}, {self.num_tasks} tasks, horizon {self.horizon}, {self.observation} view)"
+        return f"GridWorld({self.task!r}, {self.num_configurations} tasks, horizon {self.horizon}, {self.observation} view)"
 
     # ------------------------------------------------------------------ the protocol
 
     def start(self, tasks: ArrayLike) -> GridState:
-        """Fresh episodes, one row per entry of `tasks` (indices of configurations, 0 … num_tasks − 1)."""
+        """Fresh episodes, one row per entry of `tasks` (indices of configurations, 0 … num_configurations − 1)."""
         return GridState(self.levels.first_rows.take(self._task_index(tasks), axis=0), self.levels.fingerprint)
 
     def observe(self, state: GridState) -> dict[str, NDArray[Any]]:
@@ -321,10 +321,10 @@ class GridWorld:
             return np.zeros(0, np.int64)
         if index.ndim != 1 or index.dtype.kind not in "iu":
             raise UserError(f"tasks: expected a list of configuration indices, got {tasks!r}")
-        wrong = (index < 0) | (index >= self.num_tasks)
+        wrong = (index < 0) | (index >= self.num_configurations)
         if wrong.any():
             raise UserError(
-                f"tasks: {index[wrong][0]} is out of range; this world has configurations 0 … {self.num_tasks - 1}"
+                f"tasks: {index[wrong][0]} is out of range; this world has configurations 0 … {self.num_configurations - 1}"
             )
         return index.astype(np.int64, copy=False)
 

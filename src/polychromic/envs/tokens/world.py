@@ -44,7 +44,7 @@ class TokenState:
 class TokenWorld:
     """Prompts to be continued token by token; `token_world` makes one.
 
-    Attributes: `num_actions` (size of the vocabulary), `num_tasks` (prompts), `horizon` (most tokens of an answer),
+    Attributes: `num_actions` (size of the vocabulary), `num_configurations` (prompts), `horizon` (most tokens of an answer),
     `context` (most tokens of a sequence), `missions` (texts of the prompts), `task` (a name), `seeds` (a number per
     prompt), `vocabulary` (words, or empty).
     """
@@ -63,7 +63,7 @@ class TokenWorld:
         seeds: Sequence[int],
     ) -> None:
         self.num_actions = num_tokens
-        self.num_tasks = len(prompts)
+        self.num_configurations = len(prompts)
         self.horizon = max_tokens
         self.task = task
         self.seeds = tuple(seeds)
@@ -89,11 +89,11 @@ class TokenWorld:
         """The prompts of these tasks, one row each."""
         chosen = np.atleast_1d(np.asarray(tasks))
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (len(chosen) and not self._are_tasks(chosen)):
-            raise UserError(f"tasks: expected numbers from 0 to {self.num_tasks - 1}, got {tasks!r}")
+            raise UserError(f"tasks: expected numbers from 0 to {self.num_configurations - 1}, got {tasks!r}")
         return TokenState(self._first[chosen])
 
     def _are_tasks(self, numbers: NDArray[np.int64]) -> bool:
-        return bool(numbers.min() >= 0 and numbers.max() < self.num_tasks)
+        return bool(numbers.min() >= 0 and numbers.max() < self.num_configurations)
 
     def observe(self, state: TokenState) -> dict[str, NDArray[Any]]:
         """`tokens` int32 [B, context], zeros after the first `length` int32 [B] of them."""

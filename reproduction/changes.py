@@ -1,0 +1,184 @@
+"""The tables of the study: what one change makes of the outcome, and where the paper's pattern shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from polychromic.report.tables import NOTHING, Table
+from polychromic.sweep.cells import PRETRAINED
+from reproduction.lines import METHOD_NAMES, NAMES, Line, line_name
+from reproduction.plan import (
+    CHOSEN,
+    CONFIGURATIONS,
+    LENGTH,
+    OBSERVATION,
+    PAPER,
+    POLY,
+    RATE,
+    REFERENCE,
+    SET_ADVANTAGES,
+    WITHOUT_VINES,
+)
+from reproduction.pool import Records, difference, seed_spread, table_of
+from reproduction.words import (
+    BOLD,
+    COMPARED,
+    SMALLEST,
+    bare,
+    folded,
+    footer,
+    gap,
+    number,
+    percent,
+    resolved_gap,
+    told,
+)
+
+STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
+CHANGED = ("success", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
+ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
+PATTERN = ("success", "reward_0.5", "reward_0.9", "pass@128", "perturbed", "greedy", "greedy perturbed")
+
+
+def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command: str, figure: str | None) -> str:
+    """All tables of the study of a task. `first`: the lines of the comparison, for the paper's settings."""
+    pattern = _pattern_table(lines, first)
+    if not any(line.records for line in lines if line.part != REFERENCE):
+        parts = [f"Not run yet: `{command}`."] + ([bare(pattern)] if pattern.rows else [])
+        return "\n\n".join(parts)
+    references = [line for line in lines if line.part == REFERENCE and line.label in (POLY, "ppo")]
+    made = [
+        f"{METHOD_NAMES[line.method]} with {told(own['settings'])}, {own['iterations']} iterations"
+        for line in references
+        for own in line.records[:1]
+    ]
+    parts = [f"The reference: {'; '.join(made)}."] if made else []
+    parts.append(bare(_changes_table(lines)))
+    parts += [f"![What decides the outcome on {NAMES.get(task, task)}]({figure})"] if figure else []
+    parts.append(folded("All figures of these runs", bare(_absolute_table(lines))))
+    parts += [bare(pattern)] if pattern.rows else []
+    usual = [line for line in lines if line.part != OBSERVATION]
+    other = [line for line in lines if line.part == OBSERVATION]
+    parts.append(footer(usual, command))
+    if other:
+        parts.append(footer(other, f"{command} --only observation"))
+    return "\n\n".join(parts)
+
+
+def compared_with(line: Line, lines: Sequence[Line]) -> Line | None:
+    """What a line of the study is a change of; nothing for references and for other base policies."""
+    if line.part in (REFERENCE, OBSERVATION):
+        return None
+    wanted = line.against or ("ppo" if line.method == "ppo" else POLY)
+    return next((one for one in lines if one.label == wanted and (line.against or one.part == REFERENCE)), None)
+
+
+def trained_alike(lines: Sequence[Line]) -> list[Records]:
+    """Results of the lines of a study whose seeds are taken to vary alike, each once: all from the same base policy."""
+    own = [line for line in lines if line.method in (POLY, "ppo") and line.part != OBSERVATION and line.records]
+    return list({id(line.records): line.records for line in own}.values())
+
+
+def _changes_table(lines: Sequence[Line]) -> Table:
+    rows = []
+    alike = trained_alike(lines)
+    for line in lines:
+        base = compared_with(line, lines)
+        if base is not None and line.records:  # what is missing is named below
+            gaps = [gap(line, base, name, STRICT, alike) for name in CHANGED]
+            rows.append((line.part, line_name(line), line_name(base), *gaps, line.seeds))
+    spreads = [(name, *seed_spread(alike, name)) for name in ("success", "perturbed")]
+    told_of = [f"{100 * spread:.1f} points of {name} (p = {p:.2f})" for name, spread, _, p in spreads]
+    note = (
+        f"What a change adds, in points, with 99 % intervals, as there are many of them; {BOLD}. An interval with zero "
+        "in it does not say that there is no effect, but that none larger than its ends is likely. What seeds differ "
+        f"by is taken from all these lines together, {spreads[0][2]} degrees of freedom: a standard deviation of "
+        f"{' and '.join(told_of)}, where a small p of Bartlett's test would say that lines differ in it."
+    )
+    columns = ("factor", "change", "minus", *(f"Δ {COMPARED[name]}" for name in CHANGED), "seeds")
+    return Table("", note, columns, tuple(rows))
+
+
+def _absolute_table(lines: Sequence[Line]) -> Table:
+    rows = [
+        (
+            line.part,
+            line_name(line),
+            *(percent(line, name) for name in ABSOLUTE),
+            number(line, "entropy", 2),
+            line.seeds,
+        )
+        for line in lines
+        if line.records
+    ]
+    return Table(
+        "",
+        "",
+        ("factor", "line", *(f"{COMPARED.get(name, name)} %" for name in ABSOLUTE), "entropy", "seeds"),
+        tuple(rows),
+    )
+
+
+def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
+    """Where Poly-PPO and PPO were run under the same conditions: does the paper's pattern show there?"""
+    together: dict[str, dict[str, Line]] = {}
+    names = {CHOSEN: "the settings of the search", PAPER: "the paper's literal settings"}
+    for line in first:
+        together.setdefault(names[line.part], {}).setdefault(line.method, line)
+    compared = [line.records for line in first if line.records]
+    for line in lines:
+        if line.records in compared:
+            continue  # where the comparison is as long as the longer runs, its row is there already
+        if line.part == REFERENCE and line.label in (POLY, "ppo"):
+            together.setdefault(f"{names[CHOSEN]}, half-way", {}).setdefault(line.method, line)
+        elif line.part in (CONFIGURATIONS, LENGTH, RATE):
+            name = f"{line.part}: {line.label.split(', ')[-1]}"
+            together.setdefault(name, {}).setdefault(line.method, line)
+        elif line.label in WITHOUT_VINES or line.part == SET_ADVANTAGES:  # with one of its two parts alone
+            ppo = {one.method: one for one in lines if one.part == REFERENCE and one.label == "ppo"}
+            together[f"{names[CHOSEN]}, half-way; {line.part}: {line.label}"] = {**ppo, line.method: line}
+        elif line.part == OBSERVATION:
+            together.setdefault(line.label.split(", ")[0], {}).setdefault(line.method, line)
+    shipped = next((line for line in first if line.method == PRETRAINED), None)
+    rows = [_pattern_row(name, by, by.get(PRETRAINED) or shipped) for name, by in together.items()]
+    columns = (
+        "under",
+        "trajectories",
+        *(f"Poly-PPO − PPO, {COMPARED[name]}" for name in PATTERN),
+        "PPO − pretrained, pass@128",
+        "seen",
+    )
+    note = (
+        "The paper's pattern has three parts: (a) Poly-PPO is ahead of PPO in success and (b) far ahead at many "
+        f"attempts, and (c) PPO is below the pretrained policy there. Differences in points, those of rewards in "
+        f"hundredths, 95 % intervals; {BOLD}."
+    )
+    return Table("", note, columns, tuple(row for row in rows if row))
+
+
+def _pattern_row(name: str, by: Mapping[str, Line], base: Line | None) -> tuple[str, ...]:
+    poly, ppo = by.get(POLY), by.get("ppo")
+    if poly is None or ppo is None or not poly.records or not ppo.records:
+        return ()
+    gaps = [gap(poly, ppo, what) for what in PATTERN]
+    seen = [
+        f"({letter}) {_seen(*pair, what, sign)}"
+        for letter, pair, what, sign in (
+            ("a", (poly, ppo), "success", 1),
+            ("b", (poly, ppo), "pass@128", 1),
+            ("c", (ppo, base), "pass@128", -1),
+        )
+    ]
+    trajectories = f"{ppo.records[0]['trajectories']:,}"
+    return (name, trajectories, *gaps, gap(ppo, base, "pass@128"), ", ".join(seen))
+
+
+def _seen(ours: Line, theirs: Line | None, name: str, sign: int) -> str:
+    found = difference(ours.records, theirs.records, name) if theirs is not None and theirs.records else None
+    if theirs is None or found is None:
+        return NOTHING
+    if not resolved_gap(found, ours, theirs):
+        tables = [table_of(line.records, name) for line in (ours, theirs)]
+        full = all(table is not None and table.mean() >= 1 - SMALLEST for table in tables)
+        return "cannot show, both at 100 %" if full else "not resolved"
+    return "yes" if sign * found.mean > 0 else "the opposite"

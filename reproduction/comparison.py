@@ -1,0 +1,155 @@
+"""The tables of a comparison of methods, beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polychromic.report.tables import NOTHING, Table, paper_results
+from polychromic.sweep.cells import PRETRAINED
+from reproduction.lines import METHOD_NAMES, NAMES, Line, line_name
+from reproduction.pool import at_equal_steps, cpu_hours, still_moving
+from reproduction.words import BOLD, COMPARED, bare, enough, footer, gap, number, percent, points, printed, told
+
+LITTLE = 0.01  # of a rise that counts as flat
+
+
+def comparison_block(task: str, lines: Sequence[Line], command: str, figures: Sequence[str | None]) -> str:
+    """All tables and figures of a comparison."""
+    if not any(line.records for line in lines if line.method not in (PRETRAINED, "")):
+        return f"Not run yet: `{command}`."
+    own = sorted(lines, key=_place)
+    tables = [_main_table(task, own), _attempts_table(own), _differences_table(own)]
+    parts = [bare(table) for table in tables]
+    parts += [f"![{_described(one, task)}]({one})" for one in figures if one]
+    trained = [line for line in own if any("iterations" in one for one in line.records)]
+    if trained:
+        parts += [bare(_runs_table(trained)), _flatness(trained), _per_step(trained)]
+    return "\n\n".join(part for part in [*parts, footer(lines, command)] if part)
+
+
+def _main_table(task: str, lines: Sequence[Line]) -> Table:
+    paper = paper_results()
+    rewards = dict(zip(paper["methods"], paper["reward_and_success_percent"].get(task, []), strict=False))
+    starts = dict(zip(paper["methods"], paper["perturbed_start_success_percent"].get(task, []), strict=False))
+    rows = []
+    for line in lines:
+        their_reward, their_success = rewards.get(line.method, (None, None))
+        rows.append(
+            (
+                line_name(line),
+                percent(line, "success"),
+                printed(their_success),
+                number(line, "reward_0.5"),
+                number(line, "reward_0.9"),
+                printed(their_reward, 3),
+                percent(line, "perturbed"),
+                printed(starts.get(line.method)),
+                percent(line, "greedy"),
+                percent(line, "greedy perturbed"),
+                line.seeds,
+            )
+        )
+    columns = ("method", "success %", "paper: success", "reward (0.5)", "reward (0.9)", "paper: reward")
+    more = ("perturbed starts %", "paper: perturbed", "greedy %", "greedy, perturbed %", "seeds")
+    note = "Greedy: the most likely action at every step, of the last policy alone."
+    return Table("", note, (*columns, *more), tuple(rows))
+
+
+def _attempts_table(lines: Sequence[Line]) -> Table:
+    rows = [
+        (
+            line_name(line),
+            *(percent(line, f"pass@{k}") for k in (1, 8, 32, 128)),
+            percent(line, "coverage"),
+            number(line, "entropy", 2),
+            number(line, "distinct_strategies", 1),
+        )
+        for line in lines
+    ]
+    note = (
+        "Several attempts: pass@1 is success; coverage is the share of configurations solved in any of 160 attempts; "
+        "room sets are how many different sets of rooms these attempts visit. The paper prints pass@k as curves only."
+    )
+    columns = ("method", *(f"pass@{k} %" for k in (1, 8, 32, 128)), "coverage %", "entropy", "room sets")
+    return Table("", note, columns, tuple(rows))
+
+
+def _differences_table(lines: Sequence[Line]) -> Table:
+    """The pattern that the paper reports, as differences with their intervals."""
+    by = {line.label: line for line in lines}
+    cold = next((line.label for line in lines if not line.method), "")  # the pretrained policy at its best temperature
+    pairs = [("poly-ppo", "ppo"), ("poly-ppo", "reinforce"), ("reinforce", "ppo"), ("poly-ppo-ucb", "ppo-ucb")]
+    pairs += [(f"{method}-ucb", method) for method in ("ppo", "poly-ppo", "reinforce")]
+    pairs += [(ours, theirs) for theirs in (PRETRAINED, cold) for ours in ("ppo", "poly-ppo", "reinforce")]
+    pairs += [(cold, PRETRAINED)]
+    rows = []
+    for ours, theirs in pairs:
+        if ours in by and theirs in by and by[ours].records and by[theirs].records:
+            gaps = [gap(by[ours], by[theirs], name) for name in COMPARED]
+            rows.append((f"{line_name(by[ours])} − {line_name(by[theirs])}", *gaps))
+    note = f"Differences in points, those of rewards in hundredths; {BOLD}."
+    return Table("", note, ("difference", *COMPARED.values()), tuple(rows))
+
+
+def _runs_table(lines: Sequence[Line]) -> Table:
+    rows = []
+    for line in lines:
+        first = line.records[0]
+        means = [sum(one[name] for one in line.records) / len(line.records) for name in ("trajectories", "steps")]
+        rises = [still_moving(line.records, name) for name in ("success", "coverage")]
+        rows.append(
+            (
+                line_name(line),
+                told(first["settings"]),
+                str(first["iterations"]),
+                *(f"{value:,.0f}" for value in means),
+                ", ".join(map(str, first.get("averaged_after", []))),
+                *(NOTHING if rise is None else points(rise) for rise in rises),
+                f"{60 * cpu_hours(line.records) / len(line.records):.1f}",
+            )
+        )
+    note = (
+        "What was run (means over seeds); lr is the learning rate of the actor, C the configurations an iteration, λ "
+        "that of UCB. Rise: the last fifth of training minus the fifth before it, in points."
+    )
+    columns = ("method", "settings", "iterations", "trajectories", "steps", "averaged after")
+    return Table("", note, (*columns, "rise of success", "rise of coverage", "CPU minutes"), tuple(rows))
+
+
+def _flatness(lines: Sequence[Line]) -> str:
+    """Which curves are flat, which still move, and of which the interval tells neither."""
+    kinds: dict[str, list[str]] = {"still moving": [], "flat within a point": [], "not told by so few seeds": []}
+    for line in lines:
+        rise = still_moving(line.records) if enough(line) else None
+        if rise is not None:
+            flat = max(abs(rise.low), abs(rise.high)) <= LITTLE
+            kind = "flat within a point" if flat else "still moving" if rise.clear else "not told by so few seeds"
+            kinds[kind].append(line_name(line))
+    said = [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
+    return f"Success in the last fifth of training: {'; '.join(said)}." if said else ""
+
+
+def _per_step(lines: Sequence[Line]) -> str:
+    """Poly-PPO and PPO at the same number of environment steps, as vines are shorter than whole episodes."""
+    by = {line.label: line for line in lines}
+    if "ppo" not in by or "poly-ppo" not in by:
+        return ""
+    ours, theirs = by["poly-ppo"], by["ppo"]
+    found = {name: at_equal_steps(ours.records, theirs.records, name) for name in ("success", "coverage")}
+    told_of = [f"{name} {points(gap)}" for name, both in found.items() if both is not None for gap in both[1:]]
+    steps = next((both[0] for both in found.values() if both is not None), 0.0)
+    return (
+        f"At equal environment steps ({steps / 1e6:.2f} million, the most that all of their runs made) the learning "
+        f"curves differ by, Poly-PPO − PPO in points: {', '.join(told_of)} (coverage in "
+        f"{ours.records[0]['rollouts']} attempts; 95 % intervals over seeds)."
+    )
+
+
+def _described(figure: str, task: str) -> str:
+    return f"{'pass@k' if 'passk' in figure else 'Learning curves'} on {NAMES.get(task, task)}"
+
+
+def _place(line: Line) -> int:
+    """As in the paper's tables; what has no name there belongs to the line before it, the pretrained policy."""
+    order = list(METHOD_NAMES)
+    return order.index(line.method) if line.method in order else 0

@@ -1,0 +1,209 @@
+"""The figures of the page of results: pass@k, learning curves, what changes the outcome, and the one for the README."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Picture
+from matplotlib.ticker import FuncFormatter
+
+from polychromic.policies.tensors import whole_file
+from polychromic.sweep.cells import PRETRAINED
+from reproduction.changes import STRICT, compared_with, trained_alike
+from reproduction.lines import METHOD_NAMES, NAMES, Found, Line, figure_name, line_name
+from reproduction.plan import AS_COMPARED, CHOSEN, OBSERVATION, PARTS, POLY, REFERENCE
+from reproduction.pool import curve_of, difference, figure_of, over_seeds, pass_curve
+from reproduction.words import enough
+
+# One colour per method wherever it appears, readable in grey and by colour-blind readers; UCB is dashed.
+COLOURS = {"reinforce": "#6b7280", "ppo": "#cb181d", "poly-ppo": "#2171b5", PRETRAINED: "#111827"}
+AGAINST = {"trajectories": "trajectories", "steps": "environment steps"}
+SPAN = 0.1  # of an axis of shares, at least
+SHOWN = {"success": "success", "coverage": "coverage"}
+
+
+def draw_figures(found: Found, folder: Path, *, refer: str = "figures") -> dict[str, str]:
+    """Draw what there are results for; where each figure is, by name, as a page beside `folder` refers to it.
+
+    Figures are results-NAME.svg. One that has no results (any more) is not drawn, and an old file of it is left alone.
+    """
+    pictures: dict[str, Picture] = {}
+    for task in found.tasks:
+        for part in PARTS["first"]:
+            own = [line for line in found.lines("first", task) if line.part == part and line.records]
+            trained = [line for line in own if "curve" in line.records[0]]
+            base = next((line for line in own if line.method == PRETRAINED), None)
+            if trained:
+                pictures[figure_name("passk", part, task)] = passk_figure(task, own)
+                pictures[figure_name("curves", part, task)] = curves_figure(task, trained, base)
+        study = [line for line in found.lines("study", task) if line.records]
+        if any(line.part not in (REFERENCE, OBSERVATION) for line in study):
+            pictures[f"study-{task}"] = study_figure(task, study)
+    readme = readme_figure(found)
+    if readme is not None:
+        pictures["readme"] = readme
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, picture in pictures.items():
+        save(picture, folder / f"results-{name}.svg")
+    return {name: f"{refer}/results-{name}.svg" for name in pictures}
+
+
+def passk_figure(task: str, lines: Sequence[Line]) -> Picture:
+    """pass@k of every method: those without UCB and the pretrained policy on the left, those with it on the right."""
+    kinds = ("", "-ucb") if any(line.method.endswith("-ucb") for line in lines) else ("",)
+    picture = Picture(figsize=(4.6 * len(kinds), 3.6), layout="constrained")
+    panels = picture.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    for axes, kind in zip(panels, kinds, strict=True):
+        own = [line for line in lines if line.method in (PRETRAINED, "") or line.method.endswith("-ucb") == bool(kind)]
+        _passk(axes, own)
+        axes.set_title(f"{NAMES.get(task, task)}{', with UCB' if kind else ''}", fontsize=10)
+    panels[-1].set_ylabel("" if len(kinds) > 1 else "pass@k")
+    return picture
+
+
+def _passk(axes: Axes, lines: Sequence[Line]) -> None:
+    for line in lines:
+        ks, figures = pass_curve(line.records)
+        if not ks:
+            continue
+        style = _style(line)
+        axes.plot(ks, [one.mean for one in figures], label=_legend(line), **style)
+        axes.fill_between(
+            ks, [one.low for one in figures], [one.high for one in figures], color=style["color"], alpha=0.12, lw=0
+        )
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:g}"))
+    _plain(axes, "k attempts", "pass@k")
+    axes.set_ylim(top=1.01)
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
+
+
+def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) -> Picture:
+    """Success and coverage during training against what was spent: means over seeds with their intervals.
+
+    base: the pretrained policy, a level line.
+    """
+    rollouts = lines[0].records[0]["rollouts"]
+    picture = Picture(figsize=(9.2, 6.2), layout="constrained")
+    panels = picture.subplots(2, 2, sharey="row")
+    for row, (name, title) in zip(panels, SHOWN.items(), strict=True):
+        for axes, (against, label) in zip(row, AGAINST.items(), strict=True):
+            level = figure_of(base.records, "success" if name == "success" else f"pass@{rollouts}") if base else None
+            if level is not None:
+                axes.axhline(level.mean, color=COLOURS[PRETRAINED], lw=1, label="pretrained")
+            _curves(axes, lines, name, against)
+            _plain(axes, label, f"{title} in {rollouts} attempts" if name == "coverage" else title)
+        low, high = row[0].get_ylim()
+        if high - low < SPAN:  # all at the same level: no axis of rounding errors
+            row[0].set_ylim((low + high - SPAN) / 2, (low + high + SPAN) / 2)
+        row[1].set_ylabel("")
+    panels[0, 0].set_title(NAMES.get(task, task), fontsize=10)
+    panels[0, 0].legend(frameon=False, fontsize=8)
+    return picture
+
+
+def _curves(axes: Axes, lines: Sequence[Line], name: str, against: str) -> None:
+    for line in lines:
+        curve = curve_of(line.records, name, against)
+        if curve is None:
+            continue
+        where, values = curve
+        style = _style(line)
+        shown = over_seeds(values)
+        axes.plot(where, shown.mean, label=_legend(line), **style)
+        low, high = np.clip(shown.low, 0, 1), np.clip(shown.high, 0, 1)  # all curves are shares
+        axes.fill_between(where, low, high, color=style["color"], alpha=0.12, lw=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+
+
+def study_figure(task: str, lines: Sequence[Line]) -> Picture:
+    """What every change adds to success and to pass@128, with intervals."""
+    changes = [line for line in lines if line.part not in (REFERENCE, OBSERVATION)]
+    alike = trained_alike(lines)
+    picture = Picture(figsize=(9.2, 1.2 + 0.28 * len(changes)), layout="constrained")
+    panels = picture.subplots(1, 2, sharey=True)
+    for axes, name in zip(panels, ("success", "pass@128"), strict=True):
+        for number, line in enumerate(changes):
+            base = compared_with(line, lines)
+            gap = difference(line.records, base.records, name, STRICT, alike) if base else None
+            if gap is not None and base is not None:
+                colour = COLOURS[line.method]
+                axes.plot([100 * gap.low, 100 * gap.high], [number, number], color=colour, lw=1.5)
+                filled = colour if enough(line) and enough(base) else "white"  # too few seeds: hollow
+                axes.plot(100 * gap.mean, number, "o", color=colour, mfc=filled, ms=4)
+        axes.axvline(0, color="black", lw=0.8)
+        low, high = axes.get_xlim()
+        axes.set_xlim(min(low, -2), max(high, 2))  # hundredths of a point must not look like an effect
+        _plain(axes, f"change in {name}, points", "")
+    panels[0].set_yticks(range(len(changes)), [_change_name(line) for line in changes], fontsize=8)
+    panels[0].set_ylim(len(changes) - 0.4, -0.6)  # the first change on top, and none on an edge
+    panels[0].set_title(f"{NAMES.get(task, task)}: what a change adds (99 % intervals)", fontsize=10)
+    return picture
+
+
+def _change_name(line: Line) -> str:
+    against = "" if line.against.endswith(AS_COMPARED) else line.against  # of the same method, as if there were none
+    return f"{line.part}: {line_name(line)}" + (f" − {against}" if against else "")
+
+
+def readme_figure(found: Found) -> Picture | None:
+    """PPO beside Poly-PPO: pass@k on every task, and success during training on the first of them."""
+    wanted = (PRETRAINED, "", "ppo", POLY)
+    by_task = {
+        task: [line for line in found.lines("first", task) if line.part == CHOSEN and line.method in wanted]
+        for task in found.tasks
+    }
+    ready = {
+        task: lines for task, lines in by_task.items() if lines and all(line.records and enough(line) for line in lines)
+    }
+    if not ready:
+        return None
+    picture = Picture(figsize=(3.7 * (1 + len(ready)), 3.4), layout="constrained")
+    panels = picture.subplots(1, 1 + len(ready))
+    for axes, (task, lines) in zip(panels, ready.items(), strict=False):
+        _passk(axes, lines)
+        axes.set_title(f"{NAMES.get(task, task)}: solved in k attempts", fontsize=10)
+    task = next(iter(ready))
+    _curves(panels[-1], [line for line in ready[task] if "curve" in line.records[0]], "success", "trajectories")
+    _plain(panels[-1], "trajectories", "success")
+    panels[-1].set_title(f"{NAMES.get(task, task)}: success during training", fontsize=10)
+    return picture
+
+
+def save(picture: Picture, path: Path) -> None:
+    """An SVG, the same bytes for the same figure."""
+    with rc_context({"svg.hashsalt": "polychromic"}), whole_file(path) as partial:
+        picture.savefig(partial, format="svg", metadata={"Date": None})
+
+
+def _style(line: Line) -> dict[str, Any]:
+    method = line.method or PRETRAINED
+    style = "--" if method.endswith("-ucb") else ":" if not line.method else "-"
+    return {"color": COLOURS[method.removesuffix("-ucb")], "ls": style, "lw": 1.8}
+
+
+def _legend(line: Line) -> str:
+    seeds = len(line.records)
+    runs = (
+        f" ({seeds} seed{'s' if seeds > 1 else ''})"
+        if line.method in METHOD_NAMES and line.method != PRETRAINED
+        else ""
+    )
+    return line_name(line) + runs
+
+
+def _plain(axes: Axes, x: str, y: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _thousands(value: float, _: Any) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:g}M"
+    return f"{value / 1e3:g}k" if value >= 1e3 else f"{np.round(value):g}"

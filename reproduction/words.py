@@ -1,0 +1,123 @@
+"""Figures and settings as the page of results says them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from polychromic.report.tables import NOTHING, Table, as_markdown
+from polychromic.sweep.cells import PRETRAINED
+from reproduction.lines import Line, line_name
+from reproduction.pool import CONFIDENCE, Figure, Records, commits_of, cpu_hours, difference, figure_of, table_of
+
+SEEDS = 3  # fewer say nothing about other seeds
+SMALLEST = 0.0005  # what the tables round to 0.0 points
+# Differences between methods by the name in results, as tables have them.
+COMPARED = {
+    "success": "success",
+    "reward_0.5": "reward (0.5)",
+    "reward_0.9": "reward (0.9)",
+    "pass@32": "pass@32",
+    "pass@128": "pass@128",
+    "perturbed": "perturbed",
+    "greedy": "greedy",
+    "greedy perturbed": "greedy, perturbed",
+}
+BOLD = f"in bold where the interval leaves out zero, there are {SEEDS} seeds or more and no run broke down"
+
+
+def percent(line: Line, name: str) -> str:
+    """A figure of a line in per cent, with its interval."""
+    found = figure_of(line.records, name) if line.records else None
+    return NOTHING if found is None else _spread(Figure(*(100 * part for part in found)), 1)
+
+
+def number(line: Line, name: str, digits: int = 3) -> str:
+    """A figure of a line, with its interval."""
+    found = figure_of(line.records, name) if line.records else None
+    return NOTHING if found is None else _spread(found, digits)
+
+
+def _spread(found: Figure, digits: int) -> str:
+    return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+
+
+def points(found: Figure) -> str:
+    """A difference in points."""
+    mean, low, high = (round(100 * float(part), 1) + 0.0 for part in found)  # + 0.0: no -0.0
+    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def gap(
+    ours: Line | None,
+    theirs: Line | None,
+    name: str,
+    confidence: float = CONFIDENCE,
+    alike: Sequence[Records] = (),
+) -> str:
+    """One line minus another, in bold if that says something. alike: lines whose seeds vary alike."""
+    if ours is None or theirs is None or not ours.records or not theirs.records:
+        return NOTHING
+    found = difference(ours.records, theirs.records, name, confidence, alike)
+    if found is None:
+        return NOTHING
+    return f"**{points(found)}**" if resolved_gap(found, ours, theirs) else points(found)
+
+
+def resolved_gap(found: Figure, ours: Line, theirs: Line) -> bool:
+    """Whether a difference of two lines says something: no end of its interval rounds to zero, and enough seeds."""
+    nearest = min(abs(found.low), abs(found.high))
+    return found.clear and nearest >= SMALLEST and enough(ours) and enough(theirs)
+
+
+def enough(line: Line) -> bool:
+    """Whether a line has the seeds to say something about others."""
+    return line.method in (PRETRAINED, "") or (len(line.records) >= SEEDS and not line.broken)
+
+
+def printed(value: float | None, digits: int = 1) -> str:
+    """A figure of the paper."""
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def told(settings: Mapping[str, Any]) -> str:
+    """The searched ones of some settings."""
+    short = {"actor_learning_rate": "lr", "kl_coefficient": "KL", "configurations_per_iteration": "C", "ucb": "λ"}
+    return ", ".join(f"{name} {settings[field]:g}" for field, name in short.items() if field in settings)
+
+
+def bare(table: Table) -> str:
+    """A table without a heading of its own, after its note."""
+    text = as_markdown([table])
+    return (f"{table.note}\n\n" if table.note else "") + text[text.index("| ") :].strip()
+
+
+def folded(title: str, text: str) -> str:
+    """What is there for those who want it."""
+    return f"<details markdown>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
+def footer(lines: Sequence[Line], command: str) -> str:
+    """How a table was made, and what is not in it."""
+    records = {id(one): one for line in lines for one in line.records}.values()
+    missing = [f"{line_name(line)} (seeds {', '.join(map(str, line.missing))})" for line in lines if line.missing]
+    single = [line_name(line) for line in lines if len(line.records) == 1 and line.method not in (PRETRAINED, "")]
+    broken = [f"{line_name(line)} (seeds {', '.join(map(str, line.broken))})" for line in lines if line.broken]
+    said = [made(command, list(records))]
+    if single:
+        said.append(f"One seed so far, so these intervals are over configurations alone: {', '.join(single)}.")
+    if broken:
+        said.append(f"Broke down (not finite any more), so that figures are of the others alone: {'; '.join(broken)}.")
+    said.append(f"Not run: {'; '.join(missing)}." if missing else "Nothing that is planned is missing.")
+    return "\n\n".join(said)
+
+
+def made(command: str, records: Sequence[Mapping[str, Any]]) -> str:
+    """By which command, from how much, at which commits."""
+    commits = ", ".join(f"`{commit}`" for commit in commits_of(records)) or "not recorded"
+    table = next((table for one in records if (table := table_of([one], "success")) is not None), None)
+    over = f", {table.shape[1]} configurations" if table is not None else ""
+    return (
+        f"`{command}`; {len(records)} results{over}; {cpu_hours(records):.1f} CPU hours; commits {commits}. "
+        "All settings and seeds are in the files of `results/`."
+    )

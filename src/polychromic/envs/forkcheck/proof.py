@@ -1,0 +1,183 @@
+"""The proof itself: what an original and its forks do must be what an undisturbed episode does.
+
+It is written against three functions (begin, step, fork), so that a Gymnasium environment and a whole
+world are proven by the same lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from polychromic.envs.gymnasium.episodes import describe, same_arrays
+from polychromic.errors import UserError
+
+
+class Outcome(NamedTuple):
+    """What one step shows of an episode."""
+
+    keys: tuple[str, ...]
+    observation: tuple[np.ndarray, ...]
+    reward: float
+    terminated: bool
+    truncated: bool
+
+    @property
+    def ended(self) -> bool:
+        return self.terminated or self.truncated
+
+
+class Subject(Protocol):
+    """What is proven: episodes that can begin, step and be forked."""
+
+    def begin(self, task: int) -> tuple[Any, Outcome]: ...
+    def step(self, episode: Any, action: int) -> Outcome: ...
+    def fork(self, episode: Any) -> Any: ...
+    def act(self, episode: Any, rng: np.random.Generator) -> int: ...
+
+
+@dataclass
+class Findings:
+    """The first thing that went wrong with each property, in words; empty when all is well."""
+
+    forks: int = 0
+    steps: int = 0
+    replay: str = ""
+    future: str = ""
+    original: str = ""
+    siblings: str = ""
+    fork_error: str = ""
+    # (task, moment, actions up to the moment, actions after it) of every fork, for further checks
+    moments: list[tuple[int, int, list[int], list[int]]] = field(default_factory=list)
+
+
+def difference(expected: Outcome, got: Outcome) -> str:
+    """What differs first, in words; empty when nothing does."""
+    if not same_arrays(expected.observation, got.observation):
+        for key, left, right in zip(expected.keys, expected.observation, got.observation, strict=False):
+            if not same_arrays((left,), (right,)):
+                return f"the observation '{key}' is another one"
+        return "the observation is another one"
+    for name in ("reward", "terminated", "truncated"):
+        left, right = getattr(expected, name), getattr(got, name)
+        if left != right and not (left != left and right != right):
+            return f"{name} is {right} instead of {left}"
+    return ""
+
+
+def step_alone(subject: Subject, episode: Any, action: int) -> Outcome:
+    """A step of an episode that nothing has been forked from; it has no excuse to fail."""
+    try:
+        return subject.step(episode, action)
+    except Exception as error:
+        raise UserError(f"the environment fails without any fork: step({action}) raised {describe(error)}") from error
+
+
+def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) -> tuple[list[int], list[Outcome]]:
+    """An undisturbed episode: its actions and what it showed (one outcome more than actions)."""
+    episode, outcome = subject.begin(task)
+    actions: list[int] = []
+    trace = [outcome]
+    while len(actions) < steps and not trace[-1].ended:
+        actions.append(subject.act(episode, rng))
+        trace.append(step_alone(subject, episode, actions[-1]))
+    return actions, trace
+
+
+def compare(subject: Subject, episode: Any, actions: Sequence[int], trace: Sequence[Outcome], moment: int) -> str:
+    """Continue `episode` with `actions`; the first difference from `trace` in words."""
+    for offset, (action, expected) in enumerate(zip(actions, trace, strict=True), start=1):
+        try:
+            got = subject.step(episode, action)
+        except Exception as error:
+            return f"step {moment + offset} raised {describe(error)}"
+        words = difference(expected, got)
+        if words:
+            return f"at step {moment + offset}, {words}"
+    return ""
+
+
+def forward(subject: Subject, task: int, actions: Sequence[int]) -> Any:
+    """A fresh episode that has taken `actions`."""
+    episode, _ = subject.begin(task)
+    for action in actions:
+        step_alone(subject, episode, action)
+    return episode
+
+
+def prove(subject: Subject, tasks: Sequence[int], steps: int, num_actions: int, seed: int) -> Findings:
+    """Run undisturbed episodes, then fork them at the start, in the middle and just before their end."""
+    rng = np.random.default_rng(seed)
+    findings = Findings()
+    for task in tasks:
+        actions, trace = record(subject, task, steps, rng)
+        findings.steps += len(actions)
+        again, first = subject.begin(task)
+        words = difference(trace[0], first)
+        words = (f"at the reset, {words}" if words else "") or compare(subject, again, actions, trace[1:], 0)
+        findings.replay = findings.replay or (words and f"task {task}: {words}")
+        last = max(len(actions) - 1, 0)
+        for moment in sorted({0, len(actions) // 2, last}):
+            head, tail = actions[:moment], actions[moment:]
+            findings.moments.append((task, moment, head, tail))
+            where = f"task {task}, forked after {moment} steps"
+            expected = None if words else trace[moment + 1 :]
+            _prove_fork(subject, findings, where, task, head, tail, expected, num_actions, rng)
+    return findings
+
+
+def _prove_fork(
+    subject: Subject,
+    findings: Findings,
+    where: str,
+    task: int,
+    head: list[int],
+    tail: list[int],
+    expected: list[Outcome] | None,
+    num_actions: int,
+    rng: np.random.Generator,
+) -> None:
+    original = forward(subject, task, head)
+    try:
+        follower = subject.fork(original)
+        stranger = subject.fork(original)
+        grandchild = subject.fork(subject.fork(stranger))
+    except Exception as error:
+        findings.fork_error = findings.fork_error or f"{where}: {describe(error)}"
+        return
+    findings.forks += 4
+    moment = len(head)
+    # 1. A copy that does what the original would do goes where it would go.
+    if expected is None:  # the episode itself cannot be repeated; then the copy's future stands for it
+        expected = []
+        for action in tail:
+            try:
+                expected.append(subject.step(follower, action))
+            except Exception as error:
+                findings.future = findings.future or f"{where}: raised {describe(error)}"
+                return
+            if expected[-1].ended:
+                break
+        tail = tail[: len(expected)]
+    else:
+        words = compare(subject, follower, tail, expected, moment)
+        findings.future = findings.future or (words and f"{where}: {words}")
+    # 2. A copy that does something else, in between, leaves the original alone.
+    stranger_ended = False
+    for offset, action in enumerate(tail):
+        if not stranger_ended:
+            try:
+                stranger_ended = subject.step(stranger, int(rng.integers(num_actions))).ended
+            except Exception as error:
+                findings.future = findings.future or f"{where}: raised {describe(error)}"
+                stranger_ended = True
+        words = compare(subject, original, [action], [expected[offset]], moment + offset)
+        if words:
+            findings.original = findings.original or f"{where}: {words}"
+            break
+    # 3. A copy of a copy, after all of that, still stands where it was made.
+    words = compare(subject, grandchild, tail, expected, moment)
+    findings.siblings = findings.siblings or (words and f"{where}: {words}")

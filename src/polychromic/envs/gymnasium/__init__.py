@@ -1,0 +1,1 @@
+"""Anyone's Gymnasium environment as a world that can be forked."""

@@ -1,0 +1,370 @@
+"""Any Gymnasium environment with discrete actions as a world that can be forked."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import numbers
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polychromic.core.checks import flag, read_array, whole_number
+from polychromic.envs.forkcheck.check import prove_methods
+from polychromic.envs.gymnasium.episodes import EnvironmentFailed, MakeEnv, Recipe, describe, reset_env
+from polychromic.envs.gymnasium.generators import Key
+from polychromic.envs.gymnasium.observations import Tokenize
+from polychromic.envs.gymnasium.pool import Begin, Fork, Move, Pool, Seen
+from polychromic.envs.gymnasium.probe import TEXT_LENGTH, horizon_of, maker_of, recipe_of, seeds_of
+from polychromic.envs.gymnasium.state import GymnasiumState, release
+from polychromic.envs.gymnasium.workers import RemotePool, pack
+from polychromic.envs.protocol import StepResult
+from polychromic.envs.rows import take_rows
+from polychromic.errors import UserError
+
+
+def from_gymnasium(
+    make_env: MakeEnv | str,
+    tasks: Iterable[int],
+    *,
+    place: Callable[[Any], Hashable] | None = None,
+    mission: Callable[[Any], str] | None = None,
+    horizon: int | None = None,
+    fork: Literal["auto", "copy", "clone", "replay"] = "auto",
+    clone: Callable[[Any], Any] | None = None,
+    restore: Callable[[Any, Any], None] | None = None,
+    reseed_on_fork: bool = True,
+    reseed_on_start: bool = True,
+    reseed: Callable[[Any, int], None] | None = None,
+    seed: int = 0,
+    text_length: int = TEXT_LENGTH,
+    tokenize: Tokenize | None = None,
+    num_workers: int = 0,
+) -> GymnasiumWorld:
+    """A forkable world of the environments that `make_env` makes.
+
+    Args:
+        make_env: makes one environment, or the id of a registered one.
+        tasks: one reset seed per task; task `i` of the world is `env.reset(seed=tasks[i])`.
+        place: what diversity reads, from the environment itself: `lambda env: env.unwrapped.agent_pos`.
+            Integers are kept; anything else hashable is numbered by this world in the order of first
+            appearance. Without it every place is 0, and `has_places` is False.
+        mission: the text of a task, read from the freshly reset environment. Without it texts are empty.
+        horizon: truncate after this many steps, besides what the environment does itself. Needed when the
+            environment announces no `max_episode_steps`.
+        fork: `copy` the whole object, `clone` with the two functions below, `replay` the actions from the
+            seed, or `auto`: the first of them that a short proof finds faithful; none, and it is refused.
+        clone: takes a snapshot of an environment, for environments that offer one.
+        restore: puts a snapshot into another environment that was reset with the same seed.
+        reseed_on_fork: give every copy noise of its own, so that futures from one state are independent.
+            Nothing changes for environments that draw no random numbers after their reset.
+        reseed_on_start: the same for `start`: a task fixes where an episode begins, not its luck. False makes
+            an episode that is never forked the very one that Gymnasium gives for the seed.
+        reseed: `reseed(env, seed)` for randomness that is not in a NumPy or `random` generator inside the
+            environment object.
+        seed: fixes all the noise above; two worlds with one seed and the same calls see the same.
+        text_length: tokens of a text observation, padded with 0.
+        tokenize: token ids of a text, from 1 upwards. Without it: its Unicode code points.
+        num_workers: processes to spread the rows over; 0 keeps them in this one. A copy lives where its
+            original lives.
+    """
+    maker = maker_of(make_env)
+    seeds = seeds_of(tasks)
+    num_workers = whole_number("num_workers", num_workers, at_least=0)
+    seed = whole_number("seed", seed, at_least=0)
+    reseed_on_fork = flag("reseed_on_fork", reseed_on_fork)
+    reseed_on_start = flag("reseed_on_start", reseed_on_start)
+    recipe = recipe_of(
+        maker,
+        seeds[0],
+        "copy" if fork == "auto" else fork,
+        text_length=text_length,
+        tokenize=tokenize,
+        clone=clone,
+        restore=restore,
+        reseed=reseed,
+        place=place,
+    )
+    if fork == "auto":
+        report = prove_methods(recipe, seeds[:2], steps=16)
+        report.raise_if_failed()
+        recipe = dataclasses.replace(recipe, method=report.method)
+    return GymnasiumWorld(
+        recipe,
+        seeds,
+        horizon=horizon_of(maker, horizon),
+        mission=mission,
+        reseed_on_fork=reseed_on_fork,
+        reseed_on_start=reseed_on_start,
+        seed=seed,
+        num_workers=num_workers,
+    )
+
+
+class GymnasiumWorld:
+    """See `from_gymnasium`, which makes it. Close it, or use it in a `with` block, when it has workers."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        seeds: tuple[int, ...],
+        *,
+        horizon: int,
+        mission: Callable[[Any], str] | None,
+        reseed_on_fork: bool,
+        reseed_on_start: bool,
+        seed: int,
+        num_workers: int,
+    ) -> None:
+        self.recipe = recipe
+        self.seeds = seeds
+        self.num_actions = recipe.num_actions
+        self.num_configurations = len(seeds)
+        self.horizon = horizon
+        self.has_places = recipe.place is not None
+        self._mission = mission
+        self._reseed_on_fork = reseed_on_fork
+        self._reseed_on_start = reseed_on_start
+        self._numbers = itertools.count()
+        self._place_numbers: dict[Hashable, int] = {}
+        self._places_are_numbers: bool | None = None
+        self._closed = ""  # once it is closed: why, in words
+        self._pools: Sequence[Pool | RemotePool]
+        if num_workers:
+            packed = pack(recipe)
+            self._pools = [RemotePool(packed, index) for index in range(num_workers)]
+        else:
+            self._pools = [Pool(recipe)]
+        self.reseed(seed)
+
+    def __enter__(self) -> GymnasiumWorld:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers and close the environments; states of this world cannot be used any more."""
+        self._close("")
+
+    def _close(self, why: str) -> None:
+        if self._closed:
+            return
+        self._closed = f"this world is closed{why}; make a new one with from_gymnasium"
+        for pool in self._pools:  # all at once: each may be busy with a step
+            if isinstance(pool, RemotePool):
+                pool.hang_up()
+        for pool in self._pools:
+            pool.close()
+
+    def reseed(self, seed: int) -> None:
+        """Fix the noise of all starts and forks from here on (at the top of an iteration, say)."""
+        self._seed = whole_number("seed", seed, at_least=0)
+        self._keys = itertools.count()
+
+    @cached_property
+    def missions(self) -> tuple[str, ...]:
+        """The text of every task; the first use resets one environment per task."""
+        if self._mission is None:
+            return ("",) * self.num_configurations
+        texts = []
+        for seed in self.seeds:
+            env = self.recipe.make_env()
+            reset_env(env, seed)
+            try:
+                texts.append(str(self._mission(env)))
+            except Exception as error:
+                raise UserError(f"mission raised {describe(error)} after reset(seed={seed})") from error
+            env.close()
+        return tuple(texts)
+
+    def start(self, tasks: ArrayLike) -> GymnasiumState:
+        """Fresh episodes, one row per entry of `tasks`; rows of one task share its reset."""
+        self._check_open()
+        chosen = _integers("tasks", tasks)
+        bad = chosen[(chosen < 0) | (chosen >= self.num_configurations)]
+        if bad.size:
+            raise UserError(f"task {bad[0]} does not exist; this world has tasks 0 to {self.num_configurations - 1}")
+        count = len(chosen)
+        # Dealt out in turn, so that a batch of one task is spread too.
+        workers = np.arange(count) % len(self._pools)
+        rows = np.array([next(self._numbers) for _ in range(count)], np.int64)
+        messages: list[Begin | Move] = [
+            Begin(int(row), self.seeds[task], self._key(self._reseed_on_start))
+            for row, task in zip(rows, chosen, strict=True)
+        ]
+        arrays = {
+            "tasks": chosen.copy(),
+            "lengths": np.zeros(count, np.int64),
+            "terminated": np.zeros(count, bool),
+            "truncated": np.zeros(count, bool),
+            "places": np.zeros(count, np.int64),
+            "rows": rows,
+            "workers": workers,
+        }
+        state = GymnasiumState(self, arrays, self.recipe.layout.empty(count))
+        self._record(state, np.arange(count), self._ask(workers, messages))
+        return state
+
+    def observe(self, state: GymnasiumState) -> dict[str, NDArray[Any]]:
+        """Arrays with one row per episode, as `envs.wrapped.observations` lays them out; yours to keep."""
+        self._check_state(state)
+        return {key: array.copy() for key, array in state._observations.items()}
+
+    def step(self, state: GymnasiumState, actions: ArrayLike) -> StepResult:
+        """Advance every live row in place. Ended rows take any action and give reward 0."""
+        self._check_open()
+        self._check_state(state)
+        chosen = _integers("actions", actions)
+        if len(chosen) != len(state):
+            raise UserError(f"actions has {len(chosen)} entries for {len(state)} rows; give one action per row")
+        live = np.flatnonzero(~state.ended)
+        bad = [row for row in live if not 0 <= chosen[row] < self.num_actions]
+        if bad:
+            raise UserError(
+                f"action {chosen[bad[0]]} of row {bad[0]} does not exist; actions are 0 to {self.num_actions - 1}"
+            )
+        reward = np.zeros(len(state), np.float32)
+        messages: list[Begin | Move] = [Move(int(state._rows[row]), int(chosen[row])) for row in live]
+        try:
+            seen = self._ask(state._workers[live], messages)
+            state.lengths[live] += 1
+            self._record(state, live, seen)
+            reward[live] = [one.reward for one in seen]
+            state.terminated[live] = [one.terminated for one in seen]
+            state.truncated[live] = [one.truncated for one in seen]
+            state.truncated[live] |= state.lengths[live] >= self.horizon
+            over = live[state.ended[live]]
+            release(self._pools, state._rows[over], state._workers[over])
+            state._rows[over] = -1
+        except BaseException as error:
+            state._broken = f"{type(error).__name__} in an earlier step"
+            raise
+        return StepResult(reward, state.terminated.copy(), state.truncated.copy())
+
+    def places(self, state: GymnasiumState) -> NDArray[np.int64]:
+        """Where each row is, as the `place` function says; 0 everywhere without one."""
+        self._check_state(state)
+        return state._places.copy()
+
+    def concatenate(self, states: Iterable[GymnasiumState]) -> GymnasiumState:
+        """The rows of several states of this world in one state (independent copies)."""
+        parts = [self._forked(state, slice(None)) for state in states]
+        if not parts:
+            raise UserError("states is empty; at least one state is needed")
+        arrays, observations = (
+            {key: np.concatenate([part[which][key] for part in parts]) for key in parts[0][which]} for which in (0, 1)
+        )
+        return GymnasiumState(self, arrays, observations)
+
+    def _fork(self, state: GymnasiumState, rows: Any) -> GymnasiumState:
+        return GymnasiumState(self, *self._forked(state, rows))
+
+    def _forked(self, state: GymnasiumState, rows: Any) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """New rows of the pools that continue the given ones: what a state is made of."""
+        self._check_open()
+        self._check_state(state)
+        chosen = take_rows(np.arange(len(state)), rows)
+        parents = state._rows[chosen]
+        workers = state._workers[chosen]
+        children = np.full(len(chosen), -1, np.int64)
+        for index in np.flatnonzero(parents >= 0):
+            children[index] = next(self._numbers)
+            self._pools[workers[index]].tell(
+                Fork(int(children[index]), int(parents[index]), self._key(self._reseed_on_fork))
+            )
+        arrays = {
+            "tasks": state.tasks[chosen],
+            "lengths": state.lengths[chosen],
+            "terminated": state.terminated[chosen],
+            "truncated": state.truncated[chosen],
+            "places": state._places[chosen],
+            "rows": children,
+            "workers": workers,
+        }
+        return arrays, {key: array[chosen] for key, array in state._observations.items()}
+
+    def _key(self, wanted: bool) -> Key | None:
+        return (self._seed, next(self._keys)) if wanted else None
+
+    def _ask(self, workers: NDArray[np.int64], messages: list[Begin | Move]) -> list[Seen]:
+        """The answers in the order of `messages`; every worker works at the same time."""
+        if isinstance(self._pools[0], Pool):
+            return self._pools[0].ask(messages)
+        try:
+            return self._ask_workers(workers, messages)
+        except (UserError, EnvironmentFailed):
+            raise
+        except BaseException as error:  # between question and answer: the next call would read this one's answer
+            self._close(f" ({type(error).__name__} came while its workers were busy)")
+            raise
+
+    def _ask_workers(self, workers: NDArray[np.int64], messages: list[Begin | Move]) -> list[Seen]:
+        asked: list[tuple[NDArray[np.int64], RemotePool]] = []
+        errors: list[Exception] = []
+        for index, pool in enumerate(self._pools):
+            mine = np.flatnonzero(workers == index)
+            if mine.size:
+                assert isinstance(pool, RemotePool)
+                try:
+                    pool.send([messages[position] for position in mine])
+                    asked.append((mine, pool))
+                except EnvironmentFailed as error:
+                    errors.append(error)
+        answers: list[Any] = [None] * len(messages)
+        for mine, pool in asked:  # every answer is fetched, or the next one would be read as this one
+            answer = pool.receive()
+            if isinstance(answer, Exception):
+                errors.append(answer)
+                continue
+            for position, one in zip(mine, answer, strict=True):
+                answers[position] = one
+        if errors:
+            raise errors[0]
+        return answers
+
+    def _record(self, state: GymnasiumState, rows: NDArray[np.int64], seen: list[Seen]) -> None:
+        places = [self._place_number(one.place) for one in seen]
+        for index, leaf in enumerate(self.recipe.layout.leaves):
+            if seen:
+                state._observations[leaf.key][rows] = np.stack([one.observation[index] for one in seen])
+        state._places[rows] = places
+
+    def _place_number(self, place: Hashable) -> int:
+        is_number = isinstance(place, numbers.Integral)
+        if self._places_are_numbers is None:
+            self._places_are_numbers = is_number
+        if is_number != self._places_are_numbers:
+            raise UserError(f"place gave {place!r} after other kinds; give integers only or no integers at all")
+        if isinstance(place, numbers.Integral):
+            if not -(2**63) <= place < 2**63:
+                raise UserError(f"place gave {place}; integers have at most 64 bits, give text or a tuple instead")
+            return int(place)
+        try:
+            return self._place_numbers.setdefault(place, len(self._place_numbers))
+        except TypeError as error:
+            raise UserError(f"place gave {place!r}, which cannot be hashed; give an integer, text or tuple") from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UserError(self._closed)
+
+    def _check_state(self, state: GymnasiumState) -> None:
+        if not isinstance(state, GymnasiumState) or state._world is not self:
+            raise UserError("this state belongs to another world; use the world whose start() made it")
+        if state._broken:
+            raise UserError(
+                f"this state is not usable any more: {state._broken}. Start a new one, or use a fork made before"
+            )
+
+
+def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    array = np.atleast_1d(read_array(name, values))
+    if array.size == 0 and array.ndim == 1:
+        return array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise UserError(f"{name} is an array of {array.dtype} with shape {array.shape}; give integers, one per row")
+    return array.astype(np.int64)

@@ -1,1 +1,0 @@
-"""How other people's Gymnasium environments become rows of a forkable world."""

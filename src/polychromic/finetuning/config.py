@@ -1,0 +1,281 @@
+"""What a fine-tuning run can be asked for. A method is a difference from another one; a preset, from the defaults."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+from polychromic.errors import UserError
+from polychromic.finetuning.config_check import (
+    NAMED_FUNCTIONS,
+    check_ranges,
+    check_together,
+    checked_values,
+    largest_group,
+    nearest,
+)
+from polychromic.tasks.grids.defaults import tuned_settings
+
+Schedule = Literal["constant", "linear", "cosine"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every choice of a run.
+
+    Defaults are the paper's values, or this project's readings where it gives none; on the tasks of the paper
+    `make_config` puts the settings in their place that a search found to be better.
+    """
+
+    method: str = "poly-ppo"
+    """reinforce, ppo, poly-ppo, grpo or rloo, each also with -ucb; sets the defaults of the fields below."""
+    iterations: int = 500
+    """Iterations of collecting and updating."""
+    seed: int = 0
+    """Seed of everything random."""
+
+    # ---- collecting
+    budget: int = 136
+    """B: most trajectories per configuration and iteration."""
+    configurations_per_iteration: int = 1
+    """Configurations played in an iteration, each with its own budget; a shuffled cycle visits all equally often."""
+    rollouts_per_state: int = 0
+    """N: seed rollouts of a configuration, and vines from each fork. 0: as many as the budget allows, the paper's 8."""
+    forks_per_rollout: int = 2
+    """p: rollout states along each seed rollout; N + N²p must fit into the budget. 0: no vines."""
+    fork_rule: str = "spaced"
+    """Where seeds are forked: spaced, most-uncertain, worst-predicted, none, or your own package.module:function."""
+    initial_states_form_groups: bool = True
+    """Whether the seed rollouts of a configuration are a group of their own."""
+    places_include_prefix: bool = False
+    """Whether a vine's places count from the initial state on, and not from its fork."""
+    temperature: float = 1.0
+    """Sampling temperature of the behaviour policy."""
+
+    # ---- set advantages
+    polychromic: bool = True
+    """Whether groups get polychromic advantages at all; without them poly-ppo is ppo on vines."""
+    set_size: int = 4
+    """n: trajectories in a set."""
+    num_sets: int = 4
+    """M: random sets per group. 0: all subsets, exactly (in closed form for the default objective and diversity)."""
+    set_former: str = "random"
+    """random, disjoint (a partition of the group), or your own package.module:function."""
+    credit: Literal["sum", "mean", "last"] = "sum"
+    """What a trajectory gets of the scores of its sets."""
+    objective: str = "polychromic"
+    """polychromic, mean-return, best-of (pass@n), or your own package.module:function of (returns, diversity)."""
+    diversity: str = "distinct"
+    """distinct (share of distinct sets of places), or your own package.module:function of labels."""
+    window: int = 5
+    """W: the polychromic advantage covers steps t … t + W of a trajectory; -1: all of its steps."""
+    polychromic_weight: float = 1.0
+    """1: the polychromic advantage replaces GAE in its window; between 0 and 1: a mixture."""
+    polychromic_schedule: Schedule = "constant"
+    """How the weight moves from its value to 0 over the run: constant (it stays), linear, cosine."""
+    return_range: tuple[float, float] = (0.0, 1.0)
+    """Lowest and highest return of the task; returns are mapped to [0, 1] with it for the set objective."""
+    return_map: str = "range"
+    """How returns are mapped to [0, 1]: range (by return_range), or your own package.module:function of returns."""
+
+    # ---- advantages
+    advantage: Literal["gae", "return", "grpo", "rloo"] = "gae"
+    """Of steps outside the windows: GAE; return minus value (REINFORCE); group-normalised or leave-one-out returns."""
+    discount: float = 1.0
+    """γ."""
+    gae_lambda: float = 0.95
+    """λ of GAE."""
+    time_limit: Literal["terminal", "bootstrap"] = "terminal"
+    """Whether the time limit ends the task (its reward is defined up to H) or cuts it short (bootstrap from V)."""
+    value_target: Literal["gae", "monte-carlo"] = "gae"
+    """What the critic learns: GAE + V, or the return."""
+    normalise: Literal["joint", "per-kind", "minibatch", "none"] = "joint"
+    """Advantages to mean 0, deviation 1: over the batch; GAE and polychromic steps apart; per minibatch; not at all."""
+    ucb: float = 0.0
+    """λ_UCB: adds λ · min(1, N(s, a)^(−1/2)) to every advantage."""
+    ucb_counts: Literal["training", "iteration"] = "training"
+    """Whether N(s, a) runs over training (and is kept in checkpoints), or begins anew in every iteration."""
+
+    # ---- update
+    epochs: int = 2
+    """K: passes over the data of an iteration."""
+    minibatch_size: int = 64
+    """Steps per gradient step."""
+    actor_learning_rate: float = 1e-5
+    """Of the policy."""
+    critic_learning_rate: float = 1e-4
+    """Of the value function."""
+    clip: float = 0.2
+    """ε of PPO's clipped ratio; 0: the plain policy gradient −log π · A."""
+    value_coefficient: float = 0.5
+    """c_v."""
+    kl_coefficient: float = 0.01
+    """β_KL of the exact per-state KL(π_β ‖ π_θ); the paper sweeps 0.005, 0.01, 0.05, 0.1."""
+    kl_schedule: Schedule = "constant"
+    """How the KL coefficient moves from its value to 0 over the run."""
+    entropy_coefficient: float = 0.0
+    """Bonus for the policy's entropy; 0 in the paper."""
+    max_grad_norm: float = 0.5
+    """Gradients of actor and critic are clipped to this norm, each on its own."""
+
+    # ---- watching
+    evaluate_every: int = 50
+    """Iterations between evaluations on all configurations; the last one is always evaluated. 0: only the last."""
+    evaluation_rollouts: int = 32
+    """Rollouts per configuration in those evaluations."""
+    checkpoint_every: int = 50
+    """Iterations between checkpoints."""
+    kept_policies: int = 0
+    """Policies kept before the end, each of one of the last checkpoints, for averages over late training."""
+
+    def __post_init__(self) -> None:
+        for name, value in checked_values(self).items():
+            object.__setattr__(self, name, value)  # a list read from a file becomes a tuple, a 1 for a float 1.0
+        if self.fork_rule == "none":
+            object.__setattr__(self, "forks_per_rollout", 0)
+        check_ranges(self, METHODS)
+        check_together(self, METHODS)
+
+    @property
+    def group_size(self) -> int:
+        """N, with 0 read as all that the budget allows."""
+        return self.rollouts_per_state or largest_group(self.budget, self.forks_per_rollout)
+
+    @property
+    def trajectories(self) -> int:
+        """Trajectories per configuration and iteration, N + N²p."""
+        return self.group_size + self.group_size**2 * self.forks_per_rollout
+
+
+# What each method changes. PPO has no vines and no sets; Poly-PPO is PPO plus vines plus set advantages.
+_NO_SETS: dict[str, Any] = {"polychromic": False, "rollouts_per_state": 0, "forks_per_rollout": 0}
+METHODS: dict[str, dict[str, Any]] = {
+    "ppo": _NO_SETS,
+    "poly-ppo": {},
+    "reinforce": {**_NO_SETS, "advantage": "return", "clip": 0.0, "epochs": 1, "kl_coefficient": 0.0},
+    "grpo": {**_NO_SETS, "advantage": "grpo", "normalise": "none"},
+    "rloo": {**_NO_SETS, "advantage": "rloo", "normalise": "none"},
+}
+METHODS |= {f"{name}-ucb": {**changes, "ucb": 0.1} for name, changes in list(METHODS.items())}
+
+# Presets of tasks, beside the settings of `tuned`: the window, as sentences of the triangle task are a few tokens long.
+TASK_PRESETS: dict[str, dict[str, Any]] = {
+    **{task: {"window": 5} for task in ("fourrooms", "goto", "pickup", "synthseq", "bosslevel")},
+    "triangle": {"window": 0},
+}
+# Presets of readings. 'paper' takes the table of hyperparameters and the pseudocode literally, whatever the defaults.
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "budget": 136,
+        "configurations_per_iteration": 1,
+        "discount": 1.0,
+        "gae_lambda": 0.95,
+        "normalise": "joint",
+        "minibatch_size": 64,
+        "actor_learning_rate": 1e-5,
+        "critic_learning_rate": 1e-4,
+        "value_coefficient": 0.5,
+        "max_grad_norm": 0.5,
+        "temperature": 1.0,
+        "time_limit": "terminal",
+        "value_target": "gae",
+    },
+}
+# The same for sets and vines, which the other methods do not have. Literally only vines are filed under rollout states,
+# and each set overwrites the advantages of its members.
+_PAPER_SETS: dict[str, Any] = {
+    "rollouts_per_state": 8,
+    "forks_per_rollout": 2,
+    "fork_rule": "spaced",
+    "set_size": 4,
+    "num_sets": 4,
+    "set_former": "random",
+    "objective": "polychromic",
+    "diversity": "distinct",
+    "polychromic_weight": 1.0,
+    "initial_states_form_groups": False,
+    "places_include_prefix": False,
+    "credit": "last",
+}
+
+
+def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "default", **changes: Any) -> Config:
+    """The configuration of a method on a task, with your changes.
+
+    Args:
+        method: one of `METHODS`.
+        task: a task with a preset of its own, or anything else for the common one.
+        preset: 'default' (on the paper's grid tasks the settings of `tuned.py`), or 'paper' for the paper's values
+            whatever the defaults are.
+        changes: any field of `Config`.
+    """
+    if not isinstance(method, str) or method not in METHODS:
+        raise UserError(f"method is {method!r}; {nearest(method, METHODS)}choose one of {', '.join(METHODS)}")
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise UserError(f"preset is {preset!r}; {nearest(preset, PRESETS)}choose one of {', '.join(PRESETS)}")
+    known = {field.name for field in fields(Config)}
+    for name in changes:
+        if name not in known:
+            raise UserError(f"{name} is not a setting; {nearest(name, known)}".rstrip("; "))
+    readings = {**PRESETS[preset], **(_PAPER_SETS if preset == "paper" and method.startswith("poly") else {})}
+    found = tuned_settings(method, task, changes) if preset == "default" else {}
+    own = {**readings, **METHODS[method], **TASK_PRESETS.get(task, {}), **found}
+    return Config(**{**own, **changes, "method": method})
+
+
+def from_dict(saved: Mapping[str, Any]) -> Config:
+    """The configuration that `asdict` wrote."""
+    return Config(**saved)
+
+
+def in_unit_range(config: Config) -> Callable[..., Any]:
+    """What maps the returns of a group to [0, 1]."""
+    low, high = config.return_range
+    return load_callable("return_map", config.return_map, {"range": lambda returns: (returns - low) / (high - low)})
+
+
+def scheduled(value: float, schedule: Schedule, progress: float) -> float:
+    """`value` at `progress` (0 … 1) of the run."""
+    if schedule == "linear":
+        return value * (1.0 - progress)
+    if schedule == "cosine":
+        return value * 0.5 * (1.0 + math.cos(math.pi * progress))
+    return value
+
+
+def load_callable(field: str, name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """A function by its short name, or a user's by `package.module:function`."""
+    if name in known:
+        return known[name]
+    module, _, function = name.partition(":")
+    if not function:
+        hint = nearest(name, known)
+        raise UserError(f"{field} is {name!r}; {hint}choose one of {', '.join(known)}, or package.module:function")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except Exception as error:  # a user's module may raise anything while it is imported
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{field} is {name!r}, which cannot be imported: {why}") from error
+    if not callable(found):
+        raise UserError(f"{field} is {name!r}, which is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+__all__ = [
+    "METHODS",
+    "NAMED_FUNCTIONS",
+    "PRESETS",
+    "Config",
+    "asdict",
+    "from_dict",
+    "in_unit_range",
+    "largest_group",
+    "load_callable",
+    "make_config",
+    "replace",
+    "scheduled",
+]

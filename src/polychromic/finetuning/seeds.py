@@ -1,0 +1,207 @@
+"""One run with several seeds on several devices: every seed an ordinary run, the updates of all of them in one call.
+
+Worlds run on the host, seed after seed. What costs most, the update, is vectorised over the seeds of a device with
+`jax.vmap`, and the seeds are sharded over the devices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from polychromic.errors import UserError
+from polychromic.finetuning.advantages import VisitCounts
+from polychromic.finetuning.config import Config, make_config
+from polychromic.finetuning.loop import (
+    Result,
+    check_finite,
+    check_run,
+    checkpoint_due,
+    describe_run,
+    evaluation_if_due,
+    experience,
+    finish,
+    keep_policy_if_due,
+    record,
+    rollout_figures,
+)
+from polychromic.finetuning.run import Checkpoint, Run, is_done, read_lines
+from polychromic.finetuning.update import (
+    COMPILER_OPTIONS,
+    Coefficients,
+    Learner,
+    UpdateData,
+    init_learner,
+    prepare,
+    step_means,
+    update_function,
+)
+from polychromic.policies.files import SavedPolicy, load_policy
+from polychromic.policies.inference import pad_rows
+from polychromic.policies.protocol import Policy
+
+AXIS = "seed"
+OVER_SEEDS, EVERYWHERE = PartitionSpec(AXIS), PartitionSpec()  # type: ignore[no-untyped-call]
+
+
+@dataclass
+class _SeedRun:
+    """A run of one seed that is under way."""
+
+    config: Config
+    run: Run
+    learner: Learner
+    visits: VisitCounts
+    iteration: int  # the next one
+
+
+def finetune_seeds(
+    world: Any,
+    saved: SavedPolicy,
+    config: Config | None = None,
+    *,
+    seeds: Sequence[int],
+    out: Path | str,
+    devices: Sequence[Any] | None = None,
+    **settings: Any,
+) -> list[Result]:
+    """Fine-tune a policy with several seeds at once, sharded over devices.
+
+    Each seed gets the run directory `out`/SEED, the same that `polychromic.finetune(…, seed=SEED)` makes, and either
+    goes on with what the other began. With one seed a device the results are the same to the bit; where a device has
+    several, they are batched, which rounds differently (about 1e-7 in an update).
+
+    Args:
+        world: any forkable world.
+        saved: the policy to start from.
+        config: the choices of all runs, whose seed is not used; or give `method` and any fields as further arguments.
+        seeds: a seed per run; their number must be a multiple of the number of devices.
+        out: the folder of the runs. The same call goes on with interrupted runs.
+        devices: JAX devices. Not given: all.
+    """
+    if config is not None and settings:
+        raise UserError(f"config is given, and {', '.join(settings)} too; change the configuration instead")
+    config = config or make_config(**settings)
+    devices = list(devices or jax.devices())
+    if not seeds or len(set(seeds)) != len(seeds) or len(seeds) % len(devices):
+        raise UserError(
+            f"seeds is {list(seeds)}; give different ones, as many as a multiple of the {len(devices)} devices"
+        )
+    folders = {seed: Path(out) / str(seed) for seed in seeds}
+    for seed, folder in folders.items():
+        check_run(world, saved, replace(config, seed=seed), folder)
+    with contextlib.ExitStack() as opened:
+        runs = []
+        for seed, folder in folders.items():
+            if is_done(folder):
+                continue
+            own = replace(config, seed=seed)
+            run = opened.enter_context(Run(folder, describe_run(world, saved, own)))
+            checkpoint = run.resume(init_learner(saved.params, own))
+            visits = VisitCounts(checkpoint.visits)
+            runs.append(_SeedRun(own, run, checkpoint.learner, visits, checkpoint.iteration))
+        while behind := [one for one in runs if one.iteration < config.iterations]:
+            # Runs that were interrupted at different points: those behind catch up first.
+            first = min(one.iteration for one in behind)
+            _advance(world, saved, [one for one in behind if one.iteration == first], devices)
+        for one in runs:
+            finish(one.run, saved, one.learner, one.config)
+    return [_read(folder, saved) for folder in folders.values()]
+
+
+def _read(folder: Path, saved: SavedPolicy) -> Result:
+    final = load_policy(folder / "policy.safetensors", saved.policy)
+    return Result(final, read_lines(folder / "metrics.jsonl"), read_lines(folder / "evaluations.jsonl"))
+
+
+def _advance(world: Any, saved: SavedPolicy, runs: Sequence[_SeedRun], devices: Sequence[Any]) -> None:
+    """One iteration of all these runs."""
+    started, cpu_started = time.perf_counter(), time.process_time()
+    gathered = [experience(world, saved, one.learner, one.config, one.iteration, one.visits) for one in runs]
+    data = [
+        prepare(saved.policy, got.rollouts, got.targets, one.config, got.rng)
+        for one, got in zip(runs, gathered, strict=True)
+    ]
+    coefficients = gathered[0].coefficients  # a matter of the iteration alone
+    updated = update_seeds(saved.policy, [one.learner for one in runs], data, runs[0].config, coefficients, devices)
+    for one, got, prepared, (learner, sums) in zip(runs, gathered, data, updated, strict=True):
+        stats = step_means(sums, prepared.num_updates, got.rollouts, got.targets)
+        check_finite(learner, stats, one.config)
+        one.learner = learner
+        figures = {**rollout_figures(got.rollouts), **got.targets.stats, **stats}
+        evaluation = evaluation_if_due(world, saved, learner, one.config, one.iteration)
+        seconds = (time.perf_counter() - started) / len(runs)
+        cpu_seconds = (time.process_time() - cpu_started) / len(runs)
+        record(one.run, one.iteration, figures, evaluation, seconds, cpu_seconds)
+        if checkpoint_due(one.config, one.iteration):
+            keep_policy_if_due(one.run, saved, learner, one.config, one.iteration)
+            one.run.save(Checkpoint(one.iteration + 1, learner, one.visits.counts))
+        one.iteration += 1
+
+
+def update_seeds(
+    policy: Policy,
+    learners: Sequence[Learner],
+    data: Sequence[UpdateData],
+    config: Config,
+    coefficients: Coefficients,
+    devices: Sequence[Any],
+) -> list[tuple[Learner, Any]]:
+    """One update of each learner on its own data: new learners, and sums of the statistics over the gradient steps."""
+    # Fewer learners than devices, as some catch up: the others stay idle.
+    used = devices[: max(size for size in range(1, len(devices) + 1) if len(learners) % size == 0)]
+    mesh = Mesh(np.array(used), (AXIS,))
+    stacked = _stack([(learner, part) for learner, part in zip(learners, _same_sizes(data), strict=True)])
+    placed = jax.device_put(stacked, NamedSharding(mesh, OVER_SEEDS))
+    new, sums = _sharded(policy, config, mesh, len(learners) // len(used))(placed, coefficients)
+    new, sums = jax.device_get((new, sums))
+    # Forward passes and checkpoints find each learner on the first device, as in a run of its own.
+    apart = [jax.tree.map(lambda leaf, at=number: leaf[at], new) for number in range(len(learners))]
+    return [(jax.device_put(one, used[0]), sums[number]) for number, one in enumerate(apart)]
+
+
+@functools.lru_cache(maxsize=16)
+def _sharded(policy: Policy, config: Config, mesh: Mesh, seeds_each: int) -> Any:
+    """The update of all seeds: sharded over the devices, on each of them vectorised over its seeds."""
+    one = update_function(policy, config)
+
+    def on_device(stacked: Any, coefficients: Coefficients) -> Any:
+        if seeds_each == 1:  # nothing to vectorise: the same program, and the same bits, as a run on its own
+            learner, data = jax.tree.map(lambda leaf: leaf[0], stacked)
+            return jax.tree.map(lambda leaf: leaf[None], one(learner, data, coefficients))
+        return jax.vmap(one, in_axes=(0, 0, None))(*stacked, coefficients)
+
+    sharded = jax.shard_map(
+        on_device, mesh=mesh, in_specs=(OVER_SEEDS, EVERYWHERE), out_specs=OVER_SEEDS, check_vma=False
+    )
+    return jax.jit(sharded, compiler_options=COMPILER_OPTIONS)
+
+
+def _same_sizes(data: Sequence[UpdateData]) -> list[UpdateData]:
+    """All padded to the largest; padding is never looked at, and each keeps its own number of gradient steps."""
+    rows = max(len(part.batch["actions"]) for part in data)
+    room = max(len(part.minibatches) for part in data)
+    return [
+        UpdateData(
+            {name: pad_rows(np.asarray(value), rows) for name, value in part.batch.items()},
+            part.tables,
+            np.concatenate(
+                [part.minibatches, np.full((room - len(part.minibatches), *part.minibatches.shape[1:]), -1, np.int32)]
+            ),
+            np.int32(part.num_updates),  # type: ignore[arg-type]
+        )
+        for part in data
+    ]
+
+
+def _stack(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)

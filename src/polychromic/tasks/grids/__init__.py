@@ -1,0 +1,1 @@
+"""The paper's grid tasks and every other level of minigrid."""

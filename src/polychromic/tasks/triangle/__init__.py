@@ -1,0 +1,1 @@
+"""Triangle discovery: name a triangle of a hidden graph."""
