@@ -74,14 +74,14 @@ def bare_parts(world: Any, saved: SavedPolicy, repeats: int) -> dict[str, float]
     """The same work without the loop around it: world steps, forward passes, advantages, gradient steps."""
     learner = init_learner(saved.params, CONFIG)
     rng = np.random.default_rng(0)
-    evaluator = Evaluator(saved.policy, learner.params, world.mission_tokens, remember=True)
+    evaluator = Evaluator(saved.policy, learner.params, world.tables(), remember=True)
     rollouts = collect(evaluator, world, np.array([0]), rng, rollouts_per_state=8, forks_per_rollout=2)
     targets = estimate(rollouts, CONFIG, rng)
     seconds: dict[str, list[float]] = {"bare_world": [], "bare_forward": [], "bare_advantages": [], "bare_update": []}
     for _ in range(repeats):
         # As many world steps and forward passes, at the same batch sizes: 8 rows for H steps, 128 for what is left.
         world_time = forward_time = 0.0
-        evaluator = Evaluator(saved.policy, learner.params, world.mission_tokens, remember=True)
+        evaluator = Evaluator(saved.policy, learner.params, world.tables(), remember=True)
         for rows, length in ((8, 100), (128, int(np.ceil((rollouts.num_steps - 800) / 128)))):
             state = world.start(np.zeros(rows, int))
             for _ in range(length):
@@ -113,7 +113,7 @@ def naive_seconds(world: Any, saved: SavedPolicy) -> Iterator[tuple[float, float
     one by one from Python, in which every sample brings its own mission (as its observation does).
     """
     code_of = {tuple(triple): code for code, triple in enumerate(world.code_triples.tolist())}
-    evaluator = Evaluator(saved.policy, saved.params, world.mission_tokens)
+    evaluator = Evaluator(saved.policy, saved.params, world.tables())
     rng = np.random.default_rng(0)
     gradient_step, optimiser = naive_gradient_step(saved)
     params = jax.tree.map(jax.numpy.asarray, saved.params)

@@ -184,14 +184,14 @@ def _distinct(obs: Any) -> int:
 
 
 def _evaluate_all(saved: Any, world: Any, observations: Any, remember: bool) -> Any:
-    evaluate = Evaluator(saved.policy, saved.params, world.mission_tokens, remember=remember)
+    evaluate = Evaluator(saved.policy, saved.params, world.tables(), remember=remember)
     return [evaluate(obs).logits for obs in observations]
 
 
 def _vines(saved: Any, world: Any) -> Any:
     """What the policy sees in 8 rollouts and in 8 vines from each of 16 states on them, call by call."""
     rng = np.random.default_rng(0)
-    evaluate = Evaluator(saved.policy, saved.params, world.mission_tokens)
+    evaluate = Evaluator(saved.policy, saved.params, world.tables())
     state = world.start([0] * 8)
     forks = []
     for step in range(world.horizon):

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 import polychromic as poly
-from polychromic.evaluate.attempts import play_tasks
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.advantages import VisitCounts, estimate
 from polychromic.finetuning.collect import collect
 from polychromic.finetuning.config import Config, make_config
@@ -56,7 +56,7 @@ def sampling(saved: SavedPolicy, world: Any, repeats: int) -> dict[str, float]:
         evaluator = Evaluator(policy, saved.params, sizes=(512,))
         each = SEQUENCES[name] // world.num_configurations
         seconds = median_seconds(
-            lambda evaluator=evaluator, each=each: play_tasks(
+            lambda evaluator=evaluator, each=each: attempt_all(
                 evaluator, world, np.random.default_rng(0), attempts=each
             ),
             repeats,

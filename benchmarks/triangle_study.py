@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import polychromic as poly
-from polychromic.evaluate.attempts import play_tasks
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.config import Config, make_config
 from polychromic.finetuning.run import write_text
 from polychromic.policies.inference import Evaluator
@@ -107,7 +107,7 @@ def score(
             points.append(scored[temperature])
             continue
         rng = np.random.default_rng([seed, 5, number])
-        attempts = play_tasks(evaluator, world, rng, attempts=ATTEMPTS, temperature=temperature)
+        attempts = attempt_all(evaluator, world, rng, attempts=ATTEMPTS, temperature=temperature)
         found = discoveries(attempts, world.seeds)
         points.append(
             {

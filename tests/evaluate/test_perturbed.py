@@ -10,7 +10,7 @@ import pytest
 import polychromic
 from polychromic import UserError
 from polychromic.envs.grid.expert import expert_for
-from polychromic.evaluate.attempts import play_tasks
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.evaluate.perturbed import HIGH_TEMPERATURE, perturbed_starts, score_starts, within_walk
 from polychromic.policies.inference import Evaluator
 from walkers import walker
@@ -65,7 +65,7 @@ def test_fourrooms_goals_can_be_walked_to_from_every_start():
 def test_starts_lie_in_visited_rooms_in_different_cells_and_repeat():
     world, evaluator, starts = starts_of("fourrooms", range(5), per_room=10)
     rng = np.random.default_rng([0, 3])
-    explored = play_tasks(evaluator, world, rng, attempts=20, temperature=HIGH_TEMPERATURE)
+    explored = attempt_all(evaluator, world, rng, attempts=20, temperature=HIGH_TEMPERATURE)
     for task in range(5):
         own = starts.tasks == task
         visited = set(np.concatenate([explored.visited(task * 20 + attempt) for attempt in range(20)]).tolist())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polychromic import UserError, evaluate_policy, exact_scores, pass_at_k
-from polychromic.evaluate.attempts import entropy, play, play_tasks
+from polychromic.finetuning.attempts import entropy, play, attempt_all
 from polychromic.evaluate.scores import mean_interval
 from polychromic.policies.inference import Evaluator
 
@@ -59,7 +59,7 @@ def test_intervals_of_several_figures_are_those_of_each():
 
 def test_both_reward_scales_follow_from_steps(fourrooms, saved):
     evaluator = Evaluator(saved.policy, saved.params)
-    attempts = play_tasks(evaluator, fourrooms, np.random.default_rng(0), attempts=20)
+    attempts = attempt_all(evaluator, fourrooms, np.random.default_rng(0), attempts=20)
     horizons = np.full(len(attempts), 100)
     np.testing.assert_allclose(attempts.rescaled_rewards(horizons, 0.5), attempts.rewards, atol=1e-6)
     lower = attempts.rescaled_rewards(horizons, 0.9)
@@ -70,7 +70,7 @@ def test_both_reward_scales_follow_from_steps(fourrooms, saved):
 
 def test_attempts_replay_from_their_actions(fourrooms, saved):
     evaluator = Evaluator(saved.policy, saved.params)
-    attempts = play_tasks(evaluator, fourrooms, np.random.default_rng(1), attempts=3)
+    attempts = attempt_all(evaluator, fourrooms, np.random.default_rng(1), attempts=3)
     for attempt in (0, 10, 35):
         state = fourrooms.start([attempt // 3])
         places, reward = [int(fourrooms.places(state)[0])], 0.0

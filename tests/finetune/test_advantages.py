@@ -178,7 +178,7 @@ def test_counts_tell_configurations_apart():
 def test_counts_follow_a_configuration_through_iterations_that_deal_it_another_place():
     saved = load_policy("goto")
     world = polychromic.make("goto", seeds=saved.info.configurations[:3], observation=saved.info.observation)
-    evaluator = Evaluator(saved.policy, saved.params, world.mission_tokens)
+    evaluator = Evaluator(saved.policy, saved.params, world.tables())
     visits, by_hand, again = VisitCounts(), Counter(), 0
     for tasks in ([1, 0], [2, 1]):
         rollouts = collect(evaluator, world, np.array(tasks), np.random.default_rng(0), rollouts_per_state=8)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import polychromic
-from polychromic.evaluate.attempts import play_tasks
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.files import available_policies, check_fits, policy_path
 from polychromic.policies.inference import Evaluator
 from polychromic.tasks.grids.presets import BASE
@@ -32,8 +32,8 @@ def test_a_base_policy_scores_what_it_claims(name):
     assert abs(claim["success"] - PAPER[name][0][1] / 100) <= 0.05
     world = polychromic.make(saved.info.task, seeds=saved.info.configurations, observation=saved.info.observation)
     check_fits(saved, world)
-    evaluator = Evaluator(saved.policy, saved.params, world.mission_tokens, sizes=(512,))  # one shape to compile
-    attempts = play_tasks(evaluator, world, np.random.default_rng(1), attempts=16)
+    evaluator = Evaluator(saved.policy, saved.params, world.tables(), sizes=(512,))  # one shape to compile
+    attempts = attempt_all(evaluator, world, np.random.default_rng(1), attempts=16)
     # 800 rollouts on the same configurations: a standard error of at most 0.018, of the claim 0.007.
     assert abs(attempts.success.mean() - claim["success"]) < 0.07
     assert abs(attempts.rewards.mean() - claim["reward"]) < 0.07

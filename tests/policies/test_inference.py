@@ -40,7 +40,7 @@ def test_padding_and_remembering_change_nothing(world, network):
     extra = () if memory is None else (memory,)
     expected = jax.jit(policy.apply)(params, {**obs, "missions": world.mission_tokens}, *extra)
     for remember in (True, False):
-        evaluate = Evaluator(policy, params, world.mission_tokens, remember=remember, sizes=(8,))
+        evaluate = Evaluator(policy, params, world.tables(), remember=remember, sizes=(8,))
         for _ in range(2):
             found = evaluate(obs, memory)
             np.testing.assert_allclose(found.logits, expected[0], atol=1e-5)

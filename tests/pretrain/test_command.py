@@ -9,7 +9,7 @@ import pytest
 import polychromic
 from polychromic.cli import main
 from polychromic.envs.grid.missions import mission_words
-from polychromic.evaluate.attempts import play_tasks
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import named_arrays
 from polychromic.pretrain.demonstrations import save_demonstrations
@@ -42,8 +42,8 @@ def test_from_demonstrations_to_a_scored_policy_and_again(recorded, tmp_path, ca
     assert set(saved.info.words_seen) == words
     assert "lava" not in words
     world = polychromic.make("fourrooms", seeds=split.configurations)
-    evaluator = Evaluator(saved.policy, saved.params, world.mission_tokens)
-    played = play_tasks(evaluator, world, np.random.default_rng(0), attempts=report["scores"]["rollouts"])
+    evaluator = Evaluator(saved.policy, saved.params, world.tables())
+    played = attempt_all(evaluator, world, np.random.default_rng(0), attempts=report["scores"]["rollouts"])
     assert saved.info.made["scores"]["success"] == report["scores"]["success"] == float(played.success.mean())
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert main([*command, "--entropy", "0.5"]) == 2

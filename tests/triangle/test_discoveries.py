@@ -8,7 +8,7 @@ import pytest
 
 import polychromic as poly
 from polychromic.cli import main
-from polychromic.evaluate.attempts import NO_ACTION, Attempts
+from polychromic.finetuning.attempts import NO_ACTION, Attempts
 from polychromic.policies.files import PolicyInfo
 from polychromic.tasks.triangle.answers import END, VOCABULARY, triangle_answers
 from polychromic.tasks.triangle.discoveries import at_k, discoveries, in_words

@@ -1,44 +1,215 @@
-"""Worlds by name: grid levels and triangle discovery."""
+"""What is a task? A maker of worlds and all that goes with it, under a name that every command takes.
+
+The tasks of this package register themselves in `polychromic.tasks`. Yours can too, in three ways:
+
+- `polychromic.register(TaskSpec(...))` in a program;
+- the entry point group `polychromic.tasks` of an installed package, each entry a `TaskSpec`;
+- `package.module:name` of a `TaskSpec`, wherever a command or function takes the name of a task.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import difflib
+import functools
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
+from polychromic.envs.protocol import World
 from polychromic.errors import UserError
 
+ENTRY_POINTS = "polychromic.tasks"
 
-def make(task: str, **options: Any) -> Any:
-    """A world that can be forked, by name.
 
-    `make("triangle", seeds=(0, 1, 2))` is triangle discovery on these graphs, see
-    `polychromic.tasks.triangle.answers.triangle_world`. Every other name is a grid level: `fourrooms`, `goto`, `pickup`,
-    `synthseq`, `bosslevel` or a minigrid id, with the options of `polychromic.envs.grid.world.make`: seeds, horizon,
-    time_penalty, reward, observation, mission_length.
+class Metric(NamedTuple):
+    """Something that evaluations of a task measure beyond success, reward, pass@k and strategies."""
+
+    name: str
+    """Its key in the `result` of an evaluation."""
+    measure: Callable[..., dict[str, Any] | None]
+    """(world, evaluator, attempts, temperature) -> JSON, or None where it does not apply."""
+    sentence: Callable[[Mapping[str, Any]], str]
+    """What it says, in a line for people."""
+
+
+class Section(NamedTuple):
+    """What a report shows of a task beyond what all tasks have."""
+
+    metric: str
+    """The metric that it shows."""
+    pool: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]
+    """Values of the metric, one of each run -> what the page draws of all of them, as JSON."""
+    table: Callable[[Sequence[tuple[str, str, Mapping[str, Any]]]], Any]
+    """(task, method, pooled values) of every method -> a table."""
+    summary: Callable[[Mapping[str, Mapping[str, Any]], str, str, str], list[str]]
+    """Values of the metric by method, names of base, first and second method -> sentences for people."""
+
+
+def _no_settings(method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    del method, preset, changes
+    return {}
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """A task: how its worlds are made, and what is good for it."""
+
+    name: str
+    """What commands call it."""
+    make: Callable[..., World]
+    """`make(seeds=…, **options)` gives a world with a configuration for each seed."""
+    about: str = ""
+    """A line for people."""
+    file_name: str = ""
+    """What files call it; empty: its name."""
+    options: tuple[str, ...] = ()
+    """Which options `make` takes beside seeds; the description of a world holds those it was made with."""
+    base_policy: str = ""
+    """The policy that fine-tuning begins with: the name of a shipped one, or a file."""
+    settings: Callable[[str, str, Mapping[str, Any]], dict[str, Any]] = _no_settings
+    """(method, preset, the user's changes) -> settings of fine-tuning that are good here."""
+    attempts: int = 160
+    """Attempts at each configuration in an evaluation."""
+    metrics: tuple[Metric, ...] = ()
+    """What evaluations measure here beyond what they measure everywhere."""
+    section: Section | None = None
+    """What reports show here beyond what they show everywhere."""
+    pretrain: Callable[..., Any] | None = None
+    """`pretrain(out=…, **options)` writes OUT/NAME/policy.safetensors from nothing."""
+    paper: Mapping[str, Any] = field(default_factory=dict)
+    """The paper's numbers for this task: `reward_success` and `perturbed`, by method."""
+
+    @property
+    def recorded_name(self) -> str:
+        """What files call it."""
+        return self.file_name or self.name
+
+
+Family = Callable[[str], TaskSpec | None]
+
+_specs: dict[str, TaskSpec] = {}
+_families: list[Family] = []
+
+
+def register(spec: TaskSpec) -> TaskSpec:
+    """Make a task known by its name, and by the name that files call it."""
+    for name in (spec.name, spec.recorded_name):
+        known = _specs.get(name)
+        if known is not None and known is not spec:
+            raise UserError(f"task '{name}' is registered already; give another name")
+    _specs[spec.name] = _specs[spec.recorded_name] = spec
+    return spec
+
+
+def register_family(family: Family) -> None:
+    """Make tasks known that are too many to list: `family(name)` gives a spec, or None for a name it does not know."""
+    _families.append(family)
+
+
+def find_spec(name: str) -> TaskSpec | None:
+    """The task of a name, or None if there is none."""
+    if not isinstance(name, str):
+        raise UserError(f"task: expected a name, such as 'goto', got {name!r}")
+    _load()
+    if name in _specs:
+        return _specs[name]
+    if ":" in name:
+        return _imported(name)
+    return next((spec for family in _families if (spec := family(name)) is not None), None)
+
+
+def spec_of(name: str) -> TaskSpec:
+    """The task of a name; an unknown one is refused with the nearest known one."""
+    spec = find_spec(name)
+    if spec is None:
+        names = task_names()
+        near = difflib.get_close_matches(name.lower(), names, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(names)}, or package.module:name."
+        raise UserError(f"task: there is no task '{name}'; {hint}")
+    return spec
+
+
+def task_names() -> list[str]:
+    """The names of all registered tasks, in the order in which they were registered."""
+    _load()
+    return list(dict.fromkeys(spec.name for spec in _specs.values()))
+
+
+def short_name(name: str) -> str:
+    """`goto` for what files call BabyAI-GoTo-v0; a name that is not known stays as it is."""
+    _load()
+    return _specs[name].name if name in _specs else name
+
+
+def make(task: str, *, seeds: Iterable[int] | None = None, **options: Any) -> World:
+    """The world of a task, by name.
+
+    Args:
+        task: `fourrooms`, `goto`, `pickup`, `synthseq`, `bosslevel`, `triangle`, a minigrid id, or a task of yours.
+        seeds: what its configurations are made from; not given: what the task has by itself.
+        options: of grid tasks horizon, time_penalty, reward, observation, mission_length, as
+            `polychromic.envs.grid.world.make` takes them; others have their own.
     """
-    if task == "triangle":
-        from polychromic.tasks.triangle.answers import triangle_world
-
-        strange = sorted(set(options) - {"seeds"})
-        if strange:
-            raise UserError(
-                f"{strange[0]} is given; triangle discovery has no options but seeds, the numbers of graphs"
-            )
-        return triangle_world(**options)
-    from polychromic.envs.grid.world import make as make_grid
-
-    return make_grid(task, **options)
-
-
-def world_for(task: str, seeds: Sequence[int], *, observation: str = "", horizon: int = 0, **grid_options: Any) -> Any:
-    """The world of a recorded task: what a policy file or a run says about it is all that is needed.
-
-    seeds: its configurations. horizon: most steps (0: 100 on grid levels, 9 tokens for triangle discovery).
-    grid_options: what means nothing to other worlds, such as time_penalty.
-    """
-    if task != "triangle":
-        return make(task, seeds=seeds, horizon=horizon or 100, observation=observation or "partial", **grid_options)
-    world = make(task, seeds=seeds)
-    if horizon not in (0, world.horizon):
-        raise UserError(f"horizon is {horizon}; answers of triangle discovery have at most {world.horizon} tokens")
+    spec = spec_of(task)
+    given = options if seeds is None else {"seeds": seeds, **options}
+    world = spec.make(**given)
+    world.task = spec.recorded_name
     return world
+
+
+def world_for(task: str, seeds: Sequence[int], **options: Any) -> World:
+    """The world of a recorded task. Options that are None or empty are left to the task; one it has not is refused."""
+    spec = spec_of(task)
+    given = {name: value for name, value in options.items() if value is not None and value != ""}
+    for name in given:
+        if name not in spec.options:
+            has = f"it has {', '.join(spec.options)}" if spec.options else "it has no options"
+            raise UserError(f"{name} is {given[name]!r}, which {spec.name} does not know; {has}")
+    return make(task, seeds=seeds, **given)
+
+
+def recorded_options(task: str, described: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a world was made with, from its recorded description."""
+    return {name: described[name] for name in spec_of(task).options if name in described}
+
+
+def later(name: str) -> Callable[..., Any]:
+    """`package.module:function`, imported when it is first called, so that registering a task costs nothing."""
+    module, _, function = name.partition(":")
+
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(module), function)(*args, **options)
+
+    return call
+
+
+@functools.cache
+def _load() -> None:
+    """The tasks of this package and those of installed ones."""
+    importlib.import_module("polychromic.tasks")
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            spec = entry.load()
+        except Exception as error:
+            raise UserError(f"task '{entry.name}' of {entry.value} cannot be imported: {error}") from error
+        register(_checked(entry.value, spec))
+
+
+@functools.cache
+def _imported(name: str) -> TaskSpec:
+    module, _, attribute = name.partition(":")
+    try:
+        spec = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # a user's module may raise anything while it is imported
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"task is '{name}', which cannot be imported: {why}") from error
+    # Files record the whole name, so that whoever reads them finds the task again.
+    return replace(_checked(name, spec), name=name, file_name=name)
+
+
+def _checked(name: str, spec: Any) -> TaskSpec:
+    if not isinstance(spec, TaskSpec):
+        raise UserError(f"task is '{name}', which is a {type(spec).__name__}; it must be a polychromic.TaskSpec")
+    return spec

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from polychromic.core.metrics import pass_at_k
 from polychromic.envs.grid import codes
 from polychromic.errors import UserError
-from polychromic.evaluate.attempts import play, play_tasks
+from polychromic.finetuning.attempts import play, attempt_all
 from polychromic.evaluate.scores import figure
 from polychromic.policies.inference import Evaluator
 
@@ -61,7 +61,7 @@ def perturbed_starts(
     if not hasattr(world, "start_at"):
         raise UserError(f"world is {world!r}; perturbed starts need a grid world, whose agent can be put anywhere")
     rng = np.random.default_rng([seed, 3])
-    explored = play_tasks(pretrained, world, rng, attempts=rollouts, temperature=temperature)
+    explored = attempt_all(pretrained, world, rng, attempts=rollouts, temperature=temperature)
     tasks, positions, rooms = [], [], []
     for task in range(world.num_configurations):
         own = range(task * rollouts, (task + 1) * rollouts)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.errors import UserError
-from polychromic.evaluate.attempts import play_tasks
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.evaluate.perturbed import perturbed_starts, score_starts
 from polychromic.evaluate.recordings import legend, record
 from polychromic.evaluate.scores import PENALTIES, ROOM_SETS, rounded, summarise
@@ -111,7 +111,7 @@ def _at(
     """Everything at one temperature."""
     say(f"{world.num_configurations} × {chosen.attempts} attempts at temperature {temperature:g}")
     rng = np.random.default_rng([chosen.seed, *stream])
-    attempts = play_tasks(evaluator, world, rng, attempts=chosen.attempts, temperature=temperature)
+    attempts = attempt_all(evaluator, world, rng, attempts=chosen.attempts, temperature=temperature)
     found = summarise(attempts, horizons_of(world), temperature=temperature, seed=chosen.seed)
     if temperature > 0 and _exactly_solvable(world, evaluator):
         say("exact values by dynamic programming")
@@ -130,7 +130,7 @@ def _best_temperature(world: Any, evaluator: Evaluator, chosen: Choices, say: An
         say(f"sweep: temperature {temperature:g}")
         rng = np.random.default_rng([chosen.seed, 1, number])
         few = min(chosen.sweep_attempts, chosen.attempts)
-        attempts = play_tasks(evaluator, world, rng, attempts=few, temperature=temperature)
+        attempts = attempt_all(evaluator, world, rng, attempts=few, temperature=temperature)
         figures = summarise(attempts, horizons_of(world), temperature=temperature, seed=chosen.seed)
         tried.append({name: value for name, value in figures.items() if name != "configurations"})
     best = max(tried, key=lambda figures: figures["success"]["mean"])["temperature"]

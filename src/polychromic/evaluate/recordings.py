@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from polychromic.envs.grid import codes
-from polychromic.evaluate.attempts import NO_ACTION, Attempts
+from polychromic.finetuning.attempts import NO_ACTION, Attempts
 
 MOST_STRATEGIES = 6
 

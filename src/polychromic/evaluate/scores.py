@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polychromic.core.metrics import pass_at_k
-from polychromic.evaluate.attempts import Attempts
+from polychromic.finetuning.attempts import Attempts
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000

@@ -48,9 +48,9 @@ class VisitCounts:
 
     def add(self, rollouts: Rollouts) -> NDArray[np.float64]:
         """Count this iteration's steps and return N(s_t, a_t) of each, [S]."""
-        tasks = np.repeat(rollouts.tasks, np.diff(rollouts.offsets))
+        configurations = np.repeat(rollouts.configurations, np.diff(rollouts.offsets))
         state = {name: value for name, value in rollouts.obs.items() if name not in NOT_PART_OF_THE_STATE}
-        keys = row_hashes({**state, "~task": tasks, "~action": rollouts.actions})
+        keys = row_hashes({**state, "~task": configurations, "~action": rollouts.actions})
         distinct, which, times = np.unique(keys, return_inverse=True, return_counts=True)
         totals = np.empty(len(distinct))
         for index, (key, count) in enumerate(zip(distinct.tolist(), times.tolist(), strict=True)):

@@ -1,6 +1,6 @@
-"""Where do rollouts branch? Seeds from the initial states, then vines from states along them.
+"""Where do rollouts branch? Trunks from the initial states, then vines from states along them.
 
-A seed rollout is a vine from the initial state, so one function, `roll`, plays both. All live rollouts step together.
+A trunk is a vine from the initial state, so one function, `roll`, plays both. All live rollouts step together.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.core.returns import discounted_return
+from polychromic.envs.protocol import World
 from polychromic.errors import UserError
+from polychromic.finetuning.play import note_success, play
 from polychromic.finetuning.rollouts import Rollouts
-from polychromic.policies.inference import Evaluator, observe, sample_actions
+from polychromic.policies.inference import Evaluator
 
-# A fork rule gets the steps of one seed rollout and the number of forks, and returns the steps to fork at.
-ForkRule = Callable[["SeedSteps", int], Sequence[int]]
+# A fork rule gets the steps of one trunk and the number of forks, and returns the steps to fork at.
+ForkRule = Callable[["TrunkSteps", int], Sequence[int]]
 
 
 @dataclass(frozen=True)
-class SeedSteps:
-    """What a fork rule may look at: one entry per step of one seed rollout of length T."""
+class TrunkSteps:
+    """What a fork rule may look at: one entry per step of one trunk of length T."""
 
     logits: NDArray[np.float32]  # of the policy that played, divided by its temperature, [T, A]
     values: NDArray[np.float32]  # V(s_t), [T]
@@ -33,35 +35,34 @@ class SeedSteps:
         return len(self.values)
 
 
-def spaced(seed: SeedSteps, num_forks: int) -> list[int]:
+def spaced(trunk: TrunkSteps, num_forks: int) -> list[int]:
     """T/(p+1), 2T/(p+1), …, pT/(p+1) (paper, appendix A.1.1), rounded down."""
-    return [(index * len(seed)) // (num_forks + 1) for index in range(1, num_forks + 1)]
+    return [(index * len(trunk)) // (num_forks + 1) for index in range(1, num_forks + 1)]
 
 
-def most_uncertain(seed: SeedSteps, num_forks: int) -> list[int]:
+def most_uncertain(trunk: TrunkSteps, num_forks: int) -> list[int]:
     """The p states with the highest policy entropy."""
-    shifted = seed.logits - seed.logits.max(axis=-1, keepdims=True)
+    shifted = trunk.logits - trunk.logits.max(axis=-1, keepdims=True)
     log_probs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return _highest(-(np.exp(log_probs) * log_probs).sum(axis=-1), num_forks)
 
 
-def worst_predicted(seed: SeedSteps, num_forks: int) -> list[int]:
+def worst_predicted(trunk: TrunkSteps, num_forks: int) -> list[int]:
     """The p states with the largest critic error (V(s_t) − what was collected from there on)²."""
-    return _highest((seed.values - seed.returns) ** 2, num_forks)
+    return _highest((trunk.values - trunk.returns) ** 2, num_forks)
 
 
 FORK_RULES: dict[str, ForkRule] = {
     "spaced": spaced,
     "most-uncertain": most_uncertain,
     "worst-predicted": worst_predicted,
-    "none": spaced,  # a configuration with this name has forks_per_rollout = 0, so that no rule is ever asked
 }
 
 
 def collect(
     evaluator: Evaluator,
-    world: Any,
-    tasks: NDArray[np.int64],
+    world: World,
+    configurations: NDArray[np.int64],
     rng: np.random.Generator,
     *,
     rollouts_per_state: int,
@@ -72,32 +73,34 @@ def collect(
     temperature: float = 1.0,
     discount: float = 1.0,
 ) -> Rollouts:
-    """N seed rollouts of each task, then N vines from each of p states along every seed: N + N²p a task.
+    """N trunks of each configuration, then N vines from each of p states along every trunk: N + N²p for each.
 
     Args:
         evaluator: the behaviour policy π_β.
-        world: any forkable world.
-        tasks: configurations to play, [C]; one named twice is played twice, in groups of its own.
+        world: any world that can fork.
+        configurations: those to play, [C]; one named twice is played twice, in groups of its own.
         rng: the only source of randomness.
-        rollouts_per_state: N, seeds a task and vines a fork.
-        forks_per_rollout: p; with 0 there are no vines, and the seeds of a task are one group.
-        fork_rule: which steps of a seed to fork at.
-        initial_states_form_groups: whether the seeds of a task are a group of their own.
+        rollouts_per_state: N, trunks of a configuration and vines of a fork.
+        forks_per_rollout: p; with 0 there are no vines, and the trunks of a configuration are one group.
+        fork_rule: which steps of a trunk to fork at.
+        initial_states_form_groups: whether the trunks of a configuration are a group of their own.
         places_include_prefix: whether a vine's places count from the initial state on, and not from its fork.
         temperature: of the behaviour policy.
         discount: γ of the returns that fork rules see.
     """
-    tasks = np.asarray(tasks, np.int64)
-    seed_tasks = np.repeat(tasks, rollouts_per_state)
+    configurations = np.asarray(configurations, np.int64)
+    trunk_configurations = np.repeat(configurations, rollouts_per_state)
     forking = forks_per_rollout > 0
-    seeds = roll(evaluator, world, world.start(seed_tasks), rng, temperature=temperature, keep_states=forking)
-    seed_groups = np.arange(len(seed_tasks)).reshape(len(tasks), rollouts_per_state)
-    parts, part_tasks, groups = [seeds], [seed_tasks], [seed_groups]
-    prefixes: list[tuple[int, int] | None] = [None] * len(seed_tasks)
+    trunks = roll(
+        evaluator, world, world.start(trunk_configurations), rng, temperature=temperature, keep_states=forking
+    )
+    trunk_groups = np.arange(len(trunk_configurations)).reshape(len(configurations), rollouts_per_state)
+    parts, part_configurations, groups = [trunks], [trunk_configurations], [trunk_groups]
+    prefixes: list[tuple[int, int] | None] = [None] * len(trunk_configurations)
     if forking:
-        forks = _forks(seeds, fork_rule, forks_per_rollout, temperature, discount)
-        state = world.concatenate([seeds.states[step][[seeds.row_at(step, seed)]] for seed, step in forks])
-        memory = seeds.memory_at(forks)
+        forks = _forks(trunks, fork_rule, forks_per_rollout, temperature, discount)
+        state = world.concatenate([trunks.states[step][[trunks.row_at(step, trunk)]] for trunk, step in forks])
+        memory = trunks.memory_at(forks)
         each = np.repeat(np.arange(len(forks)), rollouts_per_state)
         vines = roll(
             evaluator,
@@ -108,15 +111,15 @@ def collect(
             temperature=temperature,
         )
         parts.append(vines)
-        part_tasks.append(seed_tasks[np.array([seed for seed, _ in forks])][each])
-        groups.append(len(seed_tasks) + np.arange(len(each)).reshape(len(forks), rollouts_per_state))
+        part_configurations.append(trunk_configurations[np.array([trunk for trunk, _ in forks])][each])
+        groups.append(len(trunk_configurations) + np.arange(len(each)).reshape(len(forks), rollouts_per_state))
         prefixes += [forks[fork] for fork in each]
         if not initial_states_form_groups:
             groups = groups[1:]
     steps = _join(parts)
-    all_tasks = np.concatenate(part_tasks)
-    labels = _place_labels(steps, seeds, prefixes if places_include_prefix else None)
-    obs, tables = _with_own_missions(steps.obs, world, tasks)
+    all_configurations = np.concatenate(part_configurations)
+    labels = _place_labels(steps, trunks, prefixes if places_include_prefix else None)
+    obs, tables = world.restricted(steps.obs, configurations)
     return Rollouts(
         obs=obs,
         tables=tables,
@@ -126,12 +129,13 @@ def collect(
         values=steps.values,
         rewards=steps.rewards,
         offsets=steps.offsets,
-        tasks=all_tasks,
+        configurations=all_configurations,
         terminated=steps.terminated,
+        success=steps.success,
         final_values=steps.final_values,
         labels=labels,
         groups=np.concatenate(groups),
-        num_seeds=len(seed_tasks),
+        num_trunks=len(trunk_configurations),
         horizon=int(world.horizon),
     )
 
@@ -151,6 +155,7 @@ class Steps:
     rewards: NDArray[np.float32]
     offsets: NDArray[np.int64]
     terminated: NDArray[np.bool_]
+    success: NDArray[np.bool_]
     final_values: NDArray[np.float32]
     first_places: NDArray[np.int64]  # [K], before the first step
     places: NDArray[np.int64]  # [S], after each step
@@ -171,7 +176,7 @@ class Steps:
 
 def roll(
     evaluator: Evaluator,
-    world: Any,
+    world: World,
     state: Any,
     rng: np.random.Generator,
     *,
@@ -179,51 +184,44 @@ def roll(
     temperature: float = 1.0,
     keep_states: bool = False,
 ) -> Steps:
-    """Play every row of `state` to its end under the policy, all live rows in one call a step."""
+    """Play every row of `state` to its end under the policy and keep every step."""
     num = len(state)
-    live = np.arange(num)
-    if memory is None:
-        memory = evaluator.first_memory(observe(world, state))
-    memory_is_seen = evaluator.policy.begin is None  # a cache is no observation
+    memory_is_seen = evaluator.policy.begin is None  # a cache is not an observation
     columns: dict[str, list[NDArray[Any]]] = {}
     by_time: dict[str, Any] = {"states": [], "live": [], "memories": []}
     first_places = np.asarray(world.places(state))
-    terminated, final_values = np.zeros(num, bool), np.zeros(num, np.float32)
-    while len(live):
-        obs = observe(world, state)
-        outputs = evaluator(obs, memory)
-        actions, log_probs = sample_actions(outputs.logits, rng, temperature)
+    terminated, success, final_values = np.zeros(num, bool), np.zeros(num, bool), np.zeros(num, np.float32)
+    returns = np.zeros(num)
+    moments = play(evaluator, world, state, rng, memory=memory, temperature=temperature, keep_states=keep_states)
+    for moment in moments:
+        live, result = moment.live, moment.result
         if keep_states:
-            by_time["states"].append(state[np.arange(len(live))])
+            by_time["states"].append(moment.before)
             by_time["live"].append(live)
-            if memory is not None:
-                by_time["memories"].append(memory)
-        result = world.step(state, actions)
-        row = {f"obs:{name}": value for name, value in obs.items()}
-        if memory is not None and memory_is_seen:
-            row["obs:memory"] = memory
+            if moment.memory is not None:
+                by_time["memories"].append(moment.memory)
+        row = {f"obs:{name}": value for name, value in moment.inputs.items()}
+        if moment.memory is not None and memory_is_seen:
+            row["obs:memory"] = moment.memory
         row |= {
             "trajectory": live,
-            "actions": actions,
-            "log_probs": log_probs,
-            "logits": outputs.logits,
-            "values": outputs.value,
+            "actions": moment.actions,
+            "log_probs": moment.log_probs,
+            "logits": moment.outputs.logits,
+            "values": moment.outputs.value,
             "rewards": result.reward,
-            "places": np.asarray(world.places(state)),
+            "places": np.asarray(world.places(moment.state)),
         }
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
-        ended = result.terminated | result.truncated
-        memory = outputs.memory
-        if ended.any():
-            terminated[live[ended]] = result.terminated[ended]
-            cut = result.truncated & ~result.terminated
-            if cut.any():
-                rest = None if memory is None else memory[cut]
-                final_values[live[cut]] = evaluator(observe(world, state[cut]), rest).value
-            going = ~ended
-            live, state = live[going], state[going]
-            memory = None if memory is None else memory[going]
+        returns[live] += result.reward
+        note_success(world, moment, success, returns)
+        terminated[live] = result.terminated
+        cut = result.truncated & ~result.terminated
+        if cut.any():
+            after = moment.outputs.memory
+            inputs = world.inputs(moment.state[cut])
+            final_values[live[cut]] = evaluator(inputs, None if after is None else after[cut]).value
     flat = {name: np.concatenate(parts) for name, parts in columns.items()}
     order = np.argsort(flat["trajectory"], kind="stable")
     lengths = np.bincount(flat["trajectory"], minlength=num)
@@ -234,25 +232,26 @@ def roll(
         **arrays,
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         terminated=terminated,
+        success=success,
         final_values=final_values,
         first_places=first_places,
         **by_time,
     )
 
 
-def _forks(seeds: Steps, rule: ForkRule, num_forks: int, temperature: float, discount: float) -> list[tuple[int, int]]:
-    """(seed, step) of every fork, in order."""
+def _forks(trunks: Steps, rule: ForkRule, num_forks: int, temperature: float, discount: float) -> list[tuple[int, int]]:
+    """(trunk, step) of every fork, in order."""
     forks = []
-    returns = discounted_return(seeds.rewards, seeds.offsets, discount=discount)
-    for seed, (start, end) in enumerate(zip(seeds.offsets[:-1], seeds.offsets[1:], strict=True)):
-        shown = SeedSteps(seeds.logits[start:end] / temperature, seeds.values[start:end], returns[start:end])
+    returns = discounted_return(trunks.rewards, trunks.offsets, discount=discount)
+    for trunk, (start, end) in enumerate(zip(trunks.offsets[:-1], trunks.offsets[1:], strict=True)):
+        shown = TrunkSteps(trunks.logits[start:end] / temperature, trunks.values[start:end], returns[start:end])
         steps = [int(step) for step in rule(shown, num_forks)]
         if len(steps) != num_forks or any(not 0 <= step < end - start for step in steps):
             raise UserError(
                 f"fork_rule returned {steps} for a rollout of {end - start} steps; "
                 f"it must return {num_forks} steps from 0 to {end - start - 1}"
             )
-        forks += [(seed, step) for step in steps]
+        forks += [(trunk, step) for step in steps]
     return forks
 
 
@@ -263,10 +262,10 @@ def _highest(scores: NDArray[Any], count: int) -> list[int]:
 
 
 def _join(parts: Sequence[Steps]) -> Steps:
-    """Seeds and vines one after another; states by time are no longer needed."""
+    """Trunks and vines one after another; states by time are no longer needed."""
     if len(parts) == 1:
         return parts[0]
-    names = (*FLAT, "terminated", "final_values", "first_places")
+    names = (*FLAT, "terminated", "success", "final_values", "first_places")
     ends = np.cumsum([part.offsets[-1] for part in parts])
     offsets = [parts[0].offsets] + [part.offsets[1:] + end for part, end in zip(parts[1:], ends, strict=False)]
     return Steps(
@@ -279,16 +278,16 @@ def _join(parts: Sequence[Steps]) -> Steps:
     )
 
 
-def _place_labels(steps: Steps, seeds: Steps, prefixes: Sequence[tuple[int, int] | None] | None) -> NDArray[np.uint64]:
+def _place_labels(steps: Steps, trunks: Steps, prefixes: Sequence[tuple[int, int] | None] | None) -> NDArray[np.uint64]:
     """A number per trajectory for the set of places that it visited, its first and its last among them."""
     lengths = np.diff(steps.offsets)
     trajectory = [np.arange(len(lengths)), np.repeat(np.arange(len(lengths)), lengths)]
     place = [steps.first_places, steps.places]
     for index, prefix in enumerate(prefixes or ()):
         if prefix is not None:
-            seed, step = prefix
-            before = seeds.places[seeds.offsets[seed] : seeds.offsets[seed] + step]
-            place += [before, seeds.first_places[[seed]]]
+            trunk, step = prefix
+            before = trunks.places[trunks.offsets[trunk] : trunks.offsets[trunk] + step]
+            place += [before, trunks.first_places[[trunk]]]
             trajectory.append(np.full(len(before) + 1, index))
     return label_visits(np.concatenate(trajectory), np.concatenate(place), len(lengths))
 
@@ -310,14 +309,3 @@ def _mixed(places: NDArray[np.int64]) -> NDArray[np.uint64]:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     return mixed ^ (mixed >> np.uint64(31))
-
-
-def _with_own_missions(
-    obs: dict[str, NDArray[Any]], world: Any, tasks: NDArray[np.int64]
-) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """Let `mission` index a table of these tasks' missions alone, so that the update encodes no others."""
-    if "mission" not in obs or not hasattr(world, "mission_tokens"):
-        return obs, {}
-    row_of_task = np.zeros(world.num_configurations, np.int32)
-    row_of_task[tasks] = np.arange(len(tasks))
-    return {**obs, "mission": row_of_task[obs["mission"]]}, {"missions": world.mission_tokens[tasks]}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from polychromic.envs.registry import find_spec
 from polychromic.errors import UserError
 from polychromic.finetuning.config_check import (
     NAMED_FUNCTIONS,
@@ -17,7 +18,6 @@ from polychromic.finetuning.config_check import (
     largest_group,
     nearest,
 )
-from polychromic.tasks.grids.defaults import tuned_settings
 
 Schedule = Literal["constant", "linear", "cosine"]
 
@@ -161,11 +161,6 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 METHODS |= {f"{name}-ucb": {**changes, "ucb": 0.1} for name, changes in list(METHODS.items())}
 
-# Presets of tasks, beside the settings of `tuned`: the window, as sentences of the triangle task are a few tokens long.
-TASK_PRESETS: dict[str, dict[str, Any]] = {
-    **{task: {"window": 5} for task in ("fourrooms", "goto", "pickup", "synthseq", "bosslevel")},
-    "triangle": {"window": 0},
-}
 # Presets of readings. 'paper' takes the table of hyperparameters and the pseudocode literally, whatever the defaults.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -208,8 +203,8 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
 
     Args:
         method: one of `METHODS`.
-        task: a task with a preset of its own, or anything else for the common one.
-        preset: 'default' (on the paper's grid tasks the settings of `tuned.py`), or 'paper' for the paper's values
+        task: a task whose own settings to take (`TaskSpec.settings`); anything else has none.
+        preset: 'default' (on the paper's grid tasks the settings of a search), or 'paper' for the paper's values
             whatever the defaults are.
         changes: any field of `Config`.
     """
@@ -222,14 +217,9 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
         if name not in known:
             raise UserError(f"{name} is not a setting; {nearest(name, known)}".rstrip("; "))
     readings = {**PRESETS[preset], **(_PAPER_SETS if preset == "paper" and method.startswith("poly") else {})}
-    found = tuned_settings(method, task, changes) if preset == "default" else {}
-    own = {**readings, **METHODS[method], **TASK_PRESETS.get(task, {}), **found}
-    return Config(**{**own, **changes, "method": method})
-
-
-def from_dict(saved: Mapping[str, Any]) -> Config:
-    """The configuration that `asdict` wrote."""
-    return Config(**saved)
+    spec = find_spec(task) if task else None
+    good_here = spec.settings(method, preset, changes) if spec else {}
+    return Config(**{**readings, **METHODS[method], **good_here, **changes, "method": method})
 
 
 def in_unit_range(config: Config) -> Callable[..., Any]:
@@ -270,12 +260,9 @@ __all__ = [
     "NAMED_FUNCTIONS",
     "PRESETS",
     "Config",
-    "asdict",
-    "from_dict",
     "in_unit_range",
     "largest_group",
     "load_callable",
     "make_config",
-    "replace",
     "scheduled",
 ]

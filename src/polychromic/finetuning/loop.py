@@ -1,10 +1,10 @@
-"""The loop: collect, estimate, update, log. A run that was stopped goes on exactly where its last checkpoint was."""
+"""The loop: collect, estimate, update, log. A run that was stopped resumes exactly where its last checkpoint was."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.core.metrics import coverage, pass_at_k
-from polychromic.envs.describe import describe_world
-from polychromic.errors import UserError
-from polychromic.evaluate.attempts import play_tasks
+from polychromic.envs.protocol import World, description
+from polychromic.errors import Diverged, UserError
 from polychromic.finetuning.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS, VisitCounts, estimate
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.collect import FORK_RULES, collect
 from polychromic.finetuning.config import Config, in_unit_range, load_callable, make_config, scheduled
 from polychromic.finetuning.rollouts import Rollouts, Targets
-from polychromic.finetuning.run import Checkpoint, Run, check_folder, is_done, kept_policy_name, read_lines
+from polychromic.finetuning.run import Checkpoint, Run, Unsaved, check_folder, is_done, kept_policy_name, read_lines
 from polychromic.finetuning.update import Coefficients, Learner, all_finite, init_learner, update
-from polychromic.policies.files import PolicyInfo, SavedPolicy, check_fits, load_policy, save_policy
+from polychromic.policies.files import PolicyInfo, SavedPolicy, load_policy, save_policy
+from polychromic.policies.fit import check_fits
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import parameters_hash
@@ -43,7 +44,7 @@ class Result:
 
 
 def finetune(
-    world: Any,
+    world: World,
     policy: SavedPolicy | tuple[Policy, Params],
     config: Config | None = None,
     *,
@@ -54,28 +55,37 @@ def finetune(
     """Fine-tune a policy on all configurations of a world.
 
     Args:
-        world: any forkable world.
+        world: any world.
         policy: the policy to start from (`polychromic.load_policy`), or your own network as (`Policy`, parameters).
         config: the run's choices; or give `method`, `task` (for the defaults that the command has there) and any of
             their fields as further arguments.
-        out: a folder for the run. The same call goes on with an interrupted run; a complete one is only read.
-        watch: called after every iteration with its number and figures.
+        out: a folder for the run. The same call resumes an interrupted run; a complete one is only read.
+        watch: called after every iteration with its number and metrics.
     """
-    if config is not None and settings:
-        raise UserError(f"config is given, and {', '.join(settings)} too; change the configuration instead")
-    config = config or make_config(**settings)
+    config = chosen_config(config, settings)
     saved = as_saved(policy)
     check_run(world, saved, config, out)
     if out is None:
-        return _without_folder(world, saved, config, watch)
+        unsaved = Unsaved()
+        active = ActiveRun(config, unsaved, Checkpoint(0, init_learner(saved.params, config), {}))
+        train(world, saved, [active], watch=watch)
+        return Result(result_policy(saved, active.learner, config), unsaved.metrics, unsaved.evaluations)
     folder = Path(out)
     if not is_done(folder):
-        _run_in(folder, world, saved, config, watch)
-    final = load_policy(folder / "policy.safetensors", saved.policy)
-    return Result(final, read_lines(folder / "metrics.jsonl"), read_lines(folder / "evaluations.jsonl"))
+        with Run(folder, describe_run(world, saved, config)) as run:
+            active = ActiveRun(config, run, run.resume(init_learner(saved.params, config)))
+            train(world, saved, [active], watch=watch)
+    return read_result(folder, saved)
 
 
-def check_run(world: Any, policy: SavedPolicy, config: Config, out: Path | str | None = None) -> None:
+def chosen_config(config: Config | None, settings: Mapping[str, Any]) -> Config:
+    """A configuration that was given, or the one of these settings."""
+    if config is not None and settings:
+        raise UserError(f"config is given, and {', '.join(settings)} too; change the configuration instead")
+    return config or make_config(**settings)
+
+
+def check_run(world: World, policy: SavedPolicy, config: Config, out: Path | str | None = None) -> None:
     """Refuse what cannot run before anything is written: functions, world and folder must go with the settings."""
     load_callable("fork_rule", config.fork_rule, FORK_RULES)
     load_callable("set_former", config.set_former, SET_FORMERS)
@@ -84,16 +94,20 @@ def check_run(world: Any, policy: SavedPolicy, config: Config, out: Path | str |
     in_unit_range(config)
     if config.configurations_per_iteration > world.num_configurations:
         raise UserError(
-            f"configurations_per_iteration is {config.configurations_per_iteration}, the world has {world.num_configurations}; "
-            f"give {world.num_configurations} or fewer"
+            f"configurations_per_iteration is {config.configurations_per_iteration}, the world has "
+            f"{world.num_configurations}; give {world.num_configurations} or fewer"
         )
-    if config.polychromic and not getattr(world, "has_places", True):
+    if config.polychromic and not world.names_places:
         raise UserError(
             "the world names no places, so all rollouts would count as alike; "
             "give from_gymnasium(place=…), or token_world(place=… or label=…)"
         )
-    if hasattr(world, "context"):  # worlds of tokens; what grids show is checked where they are made for a policy
-        check_fits(policy, world, other_task=True)
+    if config.forks_per_rollout and not world.can_fork:
+        raise UserError(
+            f"forks_per_rollout is {config.forks_per_rollout}, but this world cannot be forked; "
+            "give forks_per_rollout = 0: every method runs without vines"
+        )
+    check_fits(policy, world, other_task=True)
     if out is not None:
         check_folder(Path(out), describe_run(world, policy, config))
 
@@ -109,91 +123,15 @@ def as_saved(policy: SavedPolicy | tuple[Policy, Params]) -> SavedPolicy:
     )
 
 
-def _run_in(folder: Path, world: Any, saved: SavedPolicy, config: Config, watch: Watcher | None) -> None:
-    """Begin or go on with a run, up to its end."""
-    with Run(folder, describe_run(world, saved, config)) as run:
-        checkpoint = run.resume(init_learner(saved.params, config))
-        learner, visits, kept = checkpoint.learner, VisitCounts(checkpoint.visits), checkpoint.iteration
-        for iteration in range(checkpoint.iteration, config.iterations):
-            started, cpu_started = time.perf_counter(), time.process_time()
-            try:
-                learner, figures, evaluation = iterate(world, saved, learner, config, iteration, visits)
-            except UserError as error:
-                raise UserError(f"iteration {iteration}: {error}; {_last_good(folder, kept)}") from error
-            seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
-            record(run, iteration, figures, evaluation, seconds, cpu_seconds)
-            if watch:
-                watch(iteration, {**figures, **evaluation, "seconds": seconds})
-            if checkpoint_due(config, iteration):
-                kept = iteration + 1
-                keep_policy_if_due(run, saved, learner, config, iteration)
-                run.save(Checkpoint(kept, learner, visits.counts))
-        finish(run, saved, learner, config)
+class ActiveRun:
+    """A run that is under way: its choices, where it writes, and what the next iteration needs."""
 
-
-def record(
-    run: Run,
-    iteration: int,
-    figures: Mapping[str, Any],
-    evaluation: Mapping[str, Any],
-    seconds: float,
-    cpu_seconds: float,
-) -> None:
-    """Write down an iteration. The processor's seconds do not count the time in which others had it."""
-    run.log("metrics.jsonl", iteration, figures)
-    if evaluation:
-        run.log("evaluations.jsonl", iteration + 1, evaluation)
-    timed = {"seconds": seconds, "cpu_seconds": cpu_seconds, "steps_per_second": figures["steps"] / seconds}
-    run.log("timing.jsonl", iteration, timed)
-
-
-def checkpoint_due(config: Config, iteration: int) -> bool:
-    """After every `checkpoint_every` iterations and the last one."""
-    return (iteration + 1) % config.checkpoint_every == 0 or iteration + 1 == config.iterations
-
-
-def keep_policy_if_due(run: Run, saved: SavedPolicy, learner: Learner, config: Config, iteration: int) -> None:
-    """Keep the policy of a checkpoint if it is one of the last `kept_policies` before the end."""
-    done = iteration + 1
-    last = (config.iterations - 1) // config.checkpoint_every  # the number of the last checkpoint before the end
-    if done < config.iterations and done // config.checkpoint_every > last - config.kept_policies:
-        kept = _result_policy(saved, learner, config)
-        save_policy(run.folder / kept_policy_name(done), kept.policy, kept.params, kept.info)
-
-
-def finish(run: Run, saved: SavedPolicy, learner: Learner, config: Config) -> None:
-    """Write the policy and mark the run as complete."""
-    final = _result_policy(saved, learner, config)
-    save_policy(run.folder / "policy.safetensors", final.policy, final.params, final.info)
-    run.finish({"iterations": config.iterations, **read_lines(run.folder / "evaluations.jsonl")[-1]})
-
-
-def random_stream(seed: int, purpose: int, number: int) -> np.random.Generator:
-    """The generator of a purpose and the number of its iteration or deck."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, number)))
-
-
-def iterate(
-    world: Any, saved: SavedPolicy, learner: Learner, config: Config, iteration: int, visits: VisitCounts
-) -> tuple[Learner, dict[str, Any], dict[str, Any]]:
-    """One iteration: the new learner, its figures, and an evaluation if one is due.
-
-    All randomness comes from (seed, iteration), so an iteration can be repeated on its own.
-    """
-    got = experience(world, saved, learner, config, iteration, visits)
-    learner, stats = update(saved.policy, learner, got.rollouts, got.targets, config, got.coefficients, got.rng)
-    check_finite(learner, stats, config)
-    figures = {**rollout_figures(got.rollouts), **got.targets.stats, **stats}
-    return learner, figures, evaluation_if_due(world, saved, learner, config, iteration)
-
-
-def check_finite(learner: Learner, stats: Mapping[str, float], config: Config) -> None:
-    """Refuse to go on with losses or parameters that are no numbers."""
-    _refuse_not_finite(
-        "a loss or a parameter",
-        np.array([*stats.values(), 0.0 if all_finite(learner) else np.nan]),
-        f"try a lower actor_learning_rate (now {config.actor_learning_rate}) or a smaller max_grad_norm",
-    )
+    def __init__(self, config: Config, run: Run | Unsaved, checkpoint: Checkpoint) -> None:
+        self.config = config
+        self.run = run
+        self.learner: Learner = checkpoint.learner
+        self.visits = VisitCounts(checkpoint.visits)
+        self.iteration = checkpoint.iteration  # the next one
 
 
 class Experience(NamedTuple):
@@ -205,22 +143,77 @@ class Experience(NamedTuple):
     rng: np.random.Generator  # for the order of the minibatches
 
 
-def experience(
-    world: Any, saved: SavedPolicy, learner: Learner, config: Config, iteration: int, visits: VisitCounts
-) -> Experience:
+# (policy, runs, their experiences) -> for each run the new learner and the statistics of its gradient steps
+UpdateAll = Callable[[Policy, Sequence[ActiveRun], Sequence[Experience]], Sequence[tuple[Learner, Mapping[str, float]]]]
+
+
+def update_one_by_one(
+    policy: Policy, runs: Sequence[ActiveRun], experiences: Sequence[Experience]
+) -> list[tuple[Learner, dict[str, float]]]:
+    """`update` for each run on its own."""
+    return [
+        update(policy, active.learner, got.rollouts, got.targets, active.config, got.coefficients, got.rng)
+        for active, got in zip(runs, experiences, strict=True)
+    ]
+
+
+def train(
+    world: World,
+    saved: SavedPolicy,
+    runs: Sequence[ActiveRun],
+    *,
+    update_all: UpdateAll = update_one_by_one,
+    watch: Watcher | None = None,
+) -> None:
+    """Take one run or several to their ends, an iteration at a time; those that are behind catch up first."""
+    while behind := [active for active in runs if active.iteration < active.config.iterations]:
+        first = min(active.iteration for active in behind)
+        together = [active for active in behind if active.iteration == first]
+        try:
+            iterate(world, saved, together, update_all, watch)
+        except UserError as error:
+            raise type(error)(f"iteration {first}: {error}{together[0].run.last_good()}") from error
+    for active in runs:
+        finish(active, saved)
+
+
+def iterate(
+    world: World, saved: SavedPolicy, runs: Sequence[ActiveRun], update_all: UpdateAll, watch: Watcher | None
+) -> None:
+    """One iteration of these runs: collect, estimate, update, log.
+
+    All randomness comes from (seed, iteration), so an iteration can be repeated on its own.
+    """
+    started, cpu_started = time.perf_counter(), time.process_time()
+    experiences = [experience(world, saved, active) for active in runs]
+    for active, got, (learner, stats) in zip(
+        runs, experiences, update_all(saved.policy, runs, experiences), strict=True
+    ):
+        check_finite(learner, stats, active.config)
+        active.learner = learner
+        metrics = {**rollout_metrics(got.rollouts), **got.targets.stats, **stats}
+        evaluation = evaluation_if_due(world, saved, active)
+        seconds = (time.perf_counter() - started) / len(runs)
+        record(active, metrics, evaluation, seconds, (time.process_time() - cpu_started) / len(runs))
+        if watch:
+            watch(active.iteration, {**metrics, **evaluation, "seconds": seconds})
+        active.iteration += 1
+        save_if_due(active, saved)
+
+
+def experience(world: World, saved: SavedPolicy, active: ActiveRun) -> Experience:
     """The first half of an iteration: collect and estimate."""
+    config, iteration = active.config, active.iteration
     rng = random_stream(config.seed, COLLECTING, iteration)
     progress = iteration / max(config.iterations - 1, 1)  # 1 in the last iteration: schedules reach their end
-    tasks = configurations_of(iteration, config, world.num_configurations)
-    if hasattr(world, "reseed"):  # a world with noise of its own
+    configurations = configurations_of(iteration, config, world.num_configurations)
+    if world.has_noise:
         world.reseed(int(rng.integers(2**31)))
-    # On a grid few of the things that an iteration's rollouts see are distinct.
-    grid = hasattr(world, "codes")
-    evaluator = Evaluator(saved.policy, learner.params, getattr(world, "mission_tokens", None), remember=grid)
+    evaluator = Evaluator(saved.policy, active.learner.params, world.tables(), remember=world.observations_repeat)
     rollouts = collect(
         evaluator,
         world,
-        tasks,
+        configurations,
         rng,
         rollouts_per_state=config.group_size,
         forks_per_rollout=config.forks_per_rollout,
@@ -231,21 +224,16 @@ def experience(
         discount=config.discount,
     )
     _refuse_not_finite("a reward", rollouts.rewards, "look at what the world pays")
-    targets = estimate(rollouts, config, rng, progress=progress, visits=visits)
+    targets = estimate(rollouts, config, rng, progress=progress, visits=active.visits)
     coefficients = Coefficients(
         scheduled(config.kl_coefficient, config.kl_schedule, progress), config.entropy_coefficient
     )
     return Experience(rollouts, targets, coefficients, rng)
 
 
-def evaluation_if_due(
-    world: Any, saved: SavedPolicy, learner: Learner, config: Config, iteration: int
-) -> dict[str, Any]:
-    """A brief evaluation after every `evaluate_every` iterations and the last one, else nothing."""
-    every = config.evaluate_every
-    if iteration + 1 == config.iterations or (every and (iteration + 1) % every == 0):
-        return evaluate_briefly(world, saved, learner, config, iteration)
-    return {}
+def random_stream(seed: int, purpose: int, number: int) -> np.random.Generator:
+    """The generator of a purpose and the number of its iteration or deck."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, number)))
 
 
 def configurations_of(iteration: int, config: Config, num_configurations: int) -> NDArray[np.int64]:
@@ -253,29 +241,58 @@ def configurations_of(iteration: int, config: Config, num_configurations: int) -
     count = config.configurations_per_iteration
     first = iteration * count
     decks = range(first // num_configurations, (first + count - 1) // num_configurations + 1)
-    cards = np.concatenate(
-        [random_stream(config.seed, DEALING, deck).permutation(num_configurations) for deck in decks]
-    )
+    cards = [random_stream(config.seed, DEALING, deck).permutation(num_configurations) for deck in decks]
     start = first - decks[0] * num_configurations
-    return cards[start : start + count]
+    return np.concatenate(cards)[start : start + count]
 
 
-def evaluate_briefly(
-    world: Any, saved: SavedPolicy, learner: Learner, config: Config, iteration: int
-) -> dict[str, Any]:
-    """Success, reward, pass@k, coverage and distinct strategies over all configurations, at temperature 1."""
-    rollouts_each = config.evaluation_rollouts
-    evaluator = Evaluator(saved.policy, learner.params, getattr(world, "mission_tokens", None))
-    rng = random_stream(config.seed, EVALUATING, iteration)
-    attempts = play_tasks(evaluator, world, rng, attempts=rollouts_each)
-    returns = attempts.rewards.reshape(world.num_configurations, rollouts_each)
-    strategies = attempts.strategies.reshape(world.num_configurations, rollouts_each)
-    successes = (returns > 0).sum(axis=1)
-    ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k <= rollouts_each]
-    passed = pass_at_k(rollouts_each, successes, ks).mean(axis=0)
+def check_finite(learner: Learner, stats: Mapping[str, float], config: Config) -> None:
+    """Stop a run whose losses or parameters are not finite numbers any more."""
+    _refuse_not_finite(
+        "a loss or a parameter",
+        np.array([*stats.values(), 0.0 if all_finite(learner) else np.nan]),
+        f"try a lower actor_learning_rate (now {config.actor_learning_rate}) or a smaller max_grad_norm",
+    )
+
+
+def _refuse_not_finite(what: str, values: NDArray[Any], advice: str) -> None:
+    if not np.isfinite(values).all():
+        raise Diverged(f"{what} is no longer finite; {advice}")
+
+
+def rollout_metrics(rollouts: Rollouts) -> dict[str, Any]:
+    """How much was played, and how well the trunks did."""
+    trunks = slice(rollouts.num_trunks)
     return {
-        "success": float(successes.mean() / rollouts_each),
-        "reward": float(returns.mean()),
+        "steps": rollouts.num_steps,
+        "trajectories": rollouts.num_trajectories,
+        "configurations": np.unique(rollouts.configurations).tolist(),
+        "return": float(rollouts.returns[trunks].mean()),
+        "successes": float(rollouts.success[trunks].mean()),
+    }
+
+
+def evaluation_if_due(world: World, saved: SavedPolicy, active: ActiveRun) -> dict[str, Any]:
+    """A brief evaluation after every `evaluate_every` iterations and the last one, else nothing."""
+    every, done = active.config.evaluate_every, active.iteration + 1
+    if done == active.config.iterations or (every and done % every == 0):
+        return evaluate_briefly(world, saved, active)
+    return {}
+
+
+def evaluate_briefly(world: World, saved: SavedPolicy, active: ActiveRun) -> dict[str, Any]:
+    """Success, reward, pass@k, coverage and distinct strategies over all configurations, at temperature 1."""
+    each = active.config.evaluation_rollouts
+    evaluator = Evaluator(saved.policy, active.learner.params, world.tables())
+    rng = random_stream(active.config.seed, EVALUATING, active.iteration)
+    attempts = attempt_all(evaluator, world, rng, attempts=each)
+    successes = attempts.success.reshape(world.num_configurations, each).sum(axis=1)
+    strategies = attempts.strategies.reshape(world.num_configurations, each)
+    ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k <= each]
+    passed = pass_at_k(each, successes, ks).mean(axis=0)
+    return {
+        "success": float(successes.mean() / each),
+        "reward": float(attempts.rewards.reshape(world.num_configurations, each).mean()),
         "coverage": coverage(successes),
         "entropy": float(attempts.entropies.mean()),
         "distinct_strategies": float(np.mean([len(np.unique(row)) for row in strategies])),
@@ -283,45 +300,51 @@ def evaluate_briefly(
     }
 
 
-def rollout_figures(rollouts: Rollouts) -> dict[str, Any]:
-    seeds = rollouts.returns[: rollouts.num_seeds]
-    return {
-        "steps": rollouts.num_steps,
-        "trajectories": rollouts.num_trajectories,
-        "configurations": np.unique(rollouts.tasks).tolist(),
-        "return": float(seeds.mean()),
-        "successes": float((seeds > 0).mean()),
-    }
+def record(
+    active: ActiveRun,
+    metrics: Mapping[str, Any],
+    evaluation: Mapping[str, Any],
+    seconds: float,
+    cpu_seconds: float,
+) -> None:
+    """Log an iteration. The processor's seconds do not count the time in which others had it."""
+    active.run.log("metrics.jsonl", active.iteration, metrics)
+    if evaluation:
+        active.run.log("evaluations.jsonl", active.iteration + 1, evaluation)
+    timed = {"seconds": seconds, "cpu_seconds": cpu_seconds, "steps_per_second": metrics["steps"] / seconds}
+    active.run.log("timing.jsonl", active.iteration, timed)
 
 
-def _refuse_not_finite(what: str, values: NDArray[Any], advice: str) -> None:
-    if not np.isfinite(values).all():
-        raise UserError(f"{what} is no longer finite; {advice}")
+def save_if_due(active: ActiveRun, saved: SavedPolicy) -> None:
+    """A checkpoint after every `checkpoint_every` iterations and the last one, and the policy if it is to be kept."""
+    config, done, folder = active.config, active.iteration, active.run.folder
+    if folder is None or (done % config.checkpoint_every and done != config.iterations):
+        return
+    last = (config.iterations - 1) // config.checkpoint_every  # the number of the last checkpoint before the end
+    if done < config.iterations and done // config.checkpoint_every > last - config.kept_policies:
+        kept = result_policy(saved, active.learner, config)
+        save_policy(folder / kept_policy_name(done), kept.policy, kept.params, kept.info)
+    active.run.save(Checkpoint(done, active.learner, active.visits.counts))
 
 
-def _last_good(folder: Path, iterations: int) -> str:
-    if not iterations:
-        return "no checkpoint had been written yet"
-    return f"the last good checkpoint, after {iterations} iterations, is {folder / 'checkpoint.safetensors'}"
+def finish(active: ActiveRun, saved: SavedPolicy) -> None:
+    """Write the policy and mark the run as complete."""
+    folder = active.run.folder
+    if folder is not None:
+        final = result_policy(saved, active.learner, active.config)
+        save_policy(folder / "policy.safetensors", final.policy, final.params, final.info)
+        last = read_lines(folder / "evaluations.jsonl")[-1]
+        active.run.finish({"iterations": active.config.iterations, **last})
 
 
-def _without_folder(world: Any, saved: SavedPolicy, config: Config, watch: Watcher | None) -> Result:
-    learner, visits, metrics, evaluations = init_learner(saved.params, config), VisitCounts(), [], []
-    for iteration in range(config.iterations):
-        started = time.perf_counter()
-        try:
-            learner, figures, evaluation = iterate(world, saved, learner, config, iteration, visits)
-        except UserError as error:
-            raise UserError(f"iteration {iteration}: {error}") from error
-        metrics.append({"iteration": iteration, **figures})
-        if evaluation:
-            evaluations.append({"iteration": iteration + 1, **evaluation})
-        if watch:
-            watch(iteration, {**figures, **evaluation, "seconds": time.perf_counter() - started})
-    return Result(_result_policy(saved, learner, config), metrics, evaluations)
+def read_result(folder: Path, saved: SavedPolicy) -> Result:
+    """What a complete run ended in."""
+    final = load_policy(folder / "policy.safetensors", saved.policy)
+    return Result(final, read_lines(folder / "metrics.jsonl"), read_lines(folder / "evaluations.jsonl"))
 
 
-def _result_policy(saved: SavedPolicy, learner: Learner, config: Config) -> SavedPolicy:
+def result_policy(saved: SavedPolicy, learner: Learner, config: Config) -> SavedPolicy:
+    """The policy of a learner, with what it was made from."""
     import jax
 
     params = jax.tree.map(np.asarray, learner.params)
@@ -330,11 +353,11 @@ def _result_policy(saved: SavedPolicy, learner: Learner, config: Config) -> Save
     return SavedPolicy(saved.policy, params, info)
 
 
-def describe_run(world: Any, saved: SavedPolicy, config: Config) -> dict[str, Any]:
-    """What must agree for a run to go on."""
+def describe_run(world: World, saved: SavedPolicy, config: Config) -> dict[str, Any]:
+    """What must agree for a run to resume."""
     return {
         "config": asdict(config),
-        **describe_world(world),
+        **description(world),
         "policy": parameters_hash(saved.params),
         "versions": {name: importlib.metadata.version(name) for name in ("polychromic", "jax", "numpy", "minigrid")},
     }

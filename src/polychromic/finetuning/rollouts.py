@@ -13,24 +13,25 @@ from numpy.typing import NDArray
 class Rollouts:
     """Trajectories as a struct of arrays.
 
-    The S steps of all K trajectories lie one after another; trajectory k owns steps offsets[k] … offsets[k + 1] − 1.
-    A seed rollout is a vine from the initial state, so both kinds look alike here.
+    The S steps of all K trajectories follow one another; trajectory k owns steps offsets[k] … offsets[k + 1] − 1.
+    A trunk rollout is a vine from the initial state, so both kinds look alike here.
     """
 
     obs: dict[str, NDArray[Any]]  # what the policy saw, each [S, …]
-    tables: dict[str, NDArray[Any]]  # what all steps share (the missions of these tasks), indexed from `obs`
+    tables: dict[str, NDArray[Any]]  # what all steps share (the missions of these configurations), indexed from `obs`
     actions: NDArray[np.int64]  # [S]
     log_probs: NDArray[np.float32]  # log π_β(a_t | s_t), [S]
     logits: NDArray[np.float32]  # of π_β, [S, A]
     values: NDArray[np.float32]  # V(s_t), [S]
     rewards: NDArray[np.float32]  # [S]
     offsets: NDArray[np.int64]  # [K + 1]
-    tasks: NDArray[np.int64]  # configuration of each trajectory, [K]
+    configurations: NDArray[np.int64]  # of each trajectory, [K]
     terminated: NDArray[np.bool_]  # ended in the task's own way and not by the time limit, [K]
+    success: NDArray[np.bool_]  # reached the goal, [K]
     final_values: NDArray[np.float32]  # V of the state after the last step, [K]; 0 where terminated
     labels: NDArray[np.uint64]  # which set of places it visited, [K]: equal labels, equal sets
     groups: NDArray[np.int64]  # trajectories that share their first state, [G, N]
-    num_seeds: int  # trajectories 0 … num_seeds − 1 start at the initial state
+    num_trunks: int  # trajectories 0 … num_trunks − 1 start at the initial state
     horizon: int = 0  # the most steps that a trajectory can have
 
     @property
@@ -41,7 +42,7 @@ class Rollouts:
     @property
     def num_trajectories(self) -> int:
         """K."""
-        return len(self.tasks)
+        return len(self.configurations)
 
     @property
     def returns(self) -> NDArray[np.float64]:
@@ -52,7 +53,7 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class Targets:
-    """What the update aims at, one entry per step, and figures worth watching."""
+    """What the update aims at, one entry per step, and numbers worth watching."""
 
     advantages: NDArray[np.float32]  # [S]
     value_targets: NDArray[np.float32]  # [S]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +17,20 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from polychromic.envs.protocol import World
 from polychromic.errors import UserError
-from polychromic.finetuning.advantages import VisitCounts
-from polychromic.finetuning.config import Config, make_config
+from polychromic.finetuning.config import Config
 from polychromic.finetuning.loop import (
+    ActiveRun,
+    Experience,
     Result,
-    check_finite,
     check_run,
-    checkpoint_due,
+    chosen_config,
     describe_run,
-    evaluation_if_due,
-    experience,
-    finish,
-    keep_policy_if_due,
-    record,
-    rollout_figures,
+    read_result,
+    train,
 )
-from polychromic.finetuning.run import Checkpoint, Run, is_done, read_lines
+from polychromic.finetuning.run import Run, is_done
 from polychromic.finetuning.update import (
     COMPILER_OPTIONS,
     Coefficients,
@@ -45,7 +41,7 @@ from polychromic.finetuning.update import (
     step_means,
     update_function,
 )
-from polychromic.policies.files import SavedPolicy, load_policy
+from polychromic.policies.files import SavedPolicy
 from polychromic.policies.inference import pad_rows
 from polychromic.policies.protocol import Policy
 
@@ -53,19 +49,8 @@ AXIS = "seed"
 OVER_SEEDS, EVERYWHERE = PartitionSpec(AXIS), PartitionSpec()  # type: ignore[no-untyped-call]
 
 
-@dataclass
-class _SeedRun:
-    """A run of one seed that is under way."""
-
-    config: Config
-    run: Run
-    learner: Learner
-    visits: VisitCounts
-    iteration: int  # the next one
-
-
 def finetune_seeds(
-    world: Any,
+    world: World,
     saved: SavedPolicy,
     config: Config | None = None,
     *,
@@ -77,20 +62,18 @@ def finetune_seeds(
     """Fine-tune a policy with several seeds at once, sharded over devices.
 
     Each seed gets the run directory `out`/SEED, the same that `polychromic.finetune(…, seed=SEED)` makes, and either
-    goes on with what the other began. With one seed a device the results are the same to the bit; where a device has
+    resumes what the other began. With one seed a device the results are the same to the bit; where a device has
     several, they are batched, which rounds differently (about 1e-7 in an update).
 
     Args:
-        world: any forkable world.
+        world: any world.
         saved: the policy to start from.
         config: the choices of all runs, whose seed is not used; or give `method` and any fields as further arguments.
         seeds: a seed per run; their number must be a multiple of the number of devices.
-        out: the folder of the runs. The same call goes on with interrupted runs.
+        out: the folder of the runs. The same call resumes interrupted runs.
         devices: JAX devices. Not given: all.
     """
-    if config is not None and settings:
-        raise UserError(f"config is given, and {', '.join(settings)} too; change the configuration instead")
-    config = config or make_config(**settings)
+    config = chosen_config(config, settings)
     devices = list(devices or jax.devices())
     if not seeds or len(set(seeds)) != len(seeds) or len(seeds) % len(devices):
         raise UserError(
@@ -102,50 +85,28 @@ def finetune_seeds(
     with contextlib.ExitStack() as opened:
         runs = []
         for seed, folder in folders.items():
-            if is_done(folder):
-                continue
-            own = replace(config, seed=seed)
-            run = opened.enter_context(Run(folder, describe_run(world, saved, own)))
-            checkpoint = run.resume(init_learner(saved.params, own))
-            visits = VisitCounts(checkpoint.visits)
-            runs.append(_SeedRun(own, run, checkpoint.learner, visits, checkpoint.iteration))
-        while behind := [one for one in runs if one.iteration < config.iterations]:
-            # Runs that were interrupted at different points: those behind catch up first.
-            first = min(one.iteration for one in behind)
-            _advance(world, saved, [one for one in behind if one.iteration == first], devices)
-        for one in runs:
-            finish(one.run, saved, one.learner, one.config)
-    return [_read(folder, saved) for folder in folders.values()]
+            if not is_done(folder):
+                own = replace(config, seed=seed)
+                run = opened.enter_context(Run(folder, describe_run(world, saved, own)))
+                runs.append(ActiveRun(own, run, run.resume(init_learner(saved.params, own))))
+        train(world, saved, runs, update_all=functools.partial(_update_all, devices))
+    return [read_result(folder, saved) for folder in folders.values()]
 
 
-def _read(folder: Path, saved: SavedPolicy) -> Result:
-    final = load_policy(folder / "policy.safetensors", saved.policy)
-    return Result(final, read_lines(folder / "metrics.jsonl"), read_lines(folder / "evaluations.jsonl"))
-
-
-def _advance(world: Any, saved: SavedPolicy, runs: Sequence[_SeedRun], devices: Sequence[Any]) -> None:
-    """One iteration of all these runs."""
-    started, cpu_started = time.perf_counter(), time.process_time()
-    gathered = [experience(world, saved, one.learner, one.config, one.iteration, one.visits) for one in runs]
+def _update_all(
+    devices: Sequence[Any], policy: Policy, runs: Sequence[ActiveRun], experiences: Sequence[Experience]
+) -> list[tuple[Learner, dict[str, float]]]:
+    """The updates of all runs in one call."""
     data = [
-        prepare(saved.policy, got.rollouts, got.targets, one.config, got.rng)
-        for one, got in zip(runs, gathered, strict=True)
+        prepare(policy, got.rollouts, got.targets, active.config, got.rng)
+        for active, got in zip(runs, experiences, strict=True)
     ]
-    coefficients = gathered[0].coefficients  # a matter of the iteration alone
-    updated = update_seeds(saved.policy, [one.learner for one in runs], data, runs[0].config, coefficients, devices)
-    for one, got, prepared, (learner, sums) in zip(runs, gathered, data, updated, strict=True):
-        stats = step_means(sums, prepared.num_updates, got.rollouts, got.targets)
-        check_finite(learner, stats, one.config)
-        one.learner = learner
-        figures = {**rollout_figures(got.rollouts), **got.targets.stats, **stats}
-        evaluation = evaluation_if_due(world, saved, learner, one.config, one.iteration)
-        seconds = (time.perf_counter() - started) / len(runs)
-        cpu_seconds = (time.process_time() - cpu_started) / len(runs)
-        record(one.run, one.iteration, figures, evaluation, seconds, cpu_seconds)
-        if checkpoint_due(one.config, one.iteration):
-            keep_policy_if_due(one.run, saved, learner, one.config, one.iteration)
-            one.run.save(Checkpoint(one.iteration + 1, learner, one.visits.counts))
-        one.iteration += 1
+    coefficients = experiences[0].coefficients  # a matter of the iteration alone
+    updated = update_seeds(policy, [active.learner for active in runs], data, runs[0].config, coefficients, devices)
+    return [
+        (learner, step_means(sums, part.num_updates, got.rollouts, got.targets))
+        for part, got, (learner, sums) in zip(data, experiences, updated, strict=True)
+    ]
 
 
 def update_seeds(

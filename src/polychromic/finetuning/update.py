@@ -171,7 +171,7 @@ def _update_function(
             chosen = minibatches[index]
             # A last minibatch that is not full is filled up with −1, which weighs nothing.
             weight = (chosen >= 0).astype(jnp.float32)
-            # Of whole trajectories, what lies behind the end shows the first step again.
+            # Of whole trajectories, what is past the end shows the first step again.
             shown = jnp.where(chosen >= 0, chosen, chosen[:, :1]) if chosen.ndim == 2 else chosen
             rows = {name: value[jnp.maximum(shown, 0)] for name, value in batch.items()}
             grads, figures = jax.grad(loss, has_aux=True)(learner.params, rows, tables, weight, coefficients)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from polychromic.errors import UserError
 from polychromic.policies.networks import NETWORKS, build_policy
@@ -114,81 +113,6 @@ def _info(path: Path, header: Mapping[str, Any]) -> PolicyInfo:
 def _network(architecture: str) -> Policy:
     """Files with the same architecture share one policy, and with it all that was compiled for it."""
     return build_policy(json.loads(architecture))
-
-
-def check_fits(saved: SavedPolicy, world: Any, *, other_task: bool = False) -> None:
-    """Refuse a world that the policy was not made for, naming the file and the field.
-
-    world: a grid world or a token world.
-    other_task: accept another level with the same observation and words that the policy has seen.
-    """
-    info, architecture = saved.info, saved.policy.architecture
-    source = info.source
-    if info.task and info.task != world.task and not other_task:
-        raise UserError(f"{source}: task is {info.task}, the world runs {world.task}")
-    shown = getattr(world, "observation", "tokens")
-    if info.observation and info.observation != shown:
-        raise UserError(f"{source}: observation is '{info.observation}', the world shows '{shown}'")
-    num_actions = architecture.get("num_actions", architecture.get("num_tokens", world.num_actions))
-    if num_actions != world.num_actions:
-        raise UserError(f"{source}: num_actions is {num_actions}, the world has {world.num_actions}")
-    (_check_tokens if hasattr(world, "context") else _check_cells)(saved, world)
-
-
-def _check_cells(saved: SavedPolicy, world: Any) -> None:
-    """Refuse a grid world that shows something else than the network was built for."""
-    source, architecture = saved.info.source, saved.policy.architecture
-    width, height = world.image_shape[:2]
-    cells = architecture.get("cells") or architecture.get("width", width) * architecture.get("height", height)
-    if cells != width * height:
-        raise UserError(f"{source}: the network sees {cells} cells, the world shows {width} × {height}")
-    triples = architecture.get("code_triples")
-    if triples is not None and not np.array_equal(triples, world.code_triples):
-        raise UserError(f"{source}: code_triples differ from those of the world: its codes mean something else")
-    if "num_words" in architecture:
-        _compare_vocabularies(source, saved.info.vocabulary, architecture["num_words"], world.vocabulary)
-        check_words(source, saved.info, world.missions, world.mission_tokens)
-
-
-def _check_tokens(saved: SavedPolicy, world: Any) -> None:
-    """Refuse a token world with longer sequences or other words than the network was trained on."""
-    source, architecture = saved.info.source, saved.policy.architecture
-    if "num_tokens" not in architecture and {"cells", "code_triples"} & set(architecture):
-        raise UserError(f"{source}: the network sees the cells of a grid, the world shows tokens")
-    context = architecture.get("context", world.context)
-    if context < world.context:
-        raise UserError(f"{source}: context is {context}, sequences of the world have up to {world.context} tokens")
-    for token, (own, theirs) in enumerate(zip(saved.info.vocabulary, world.vocabulary, strict=False)):
-        if own != theirs:
-            raise UserError(f"{source}: vocabulary: token {token} is '{own}', in the world it is '{theirs}'")
-
-
-def check_words(source: str, info: PolicyInfo, missions: Sequence[str], tokens: Any) -> None:
-    """Refuse missions with a word that the policy has no token for, or never saw while it was trained."""
-    words_seen = set(info.words_seen or info.vocabulary) - {"<padding>", "<unknown>"}
-    seen = {token for token, word in enumerate(info.vocabulary) if word in words_seen}
-    for mission, row in zip(missions, np.asarray(tokens), strict=True):
-        words = [token for token in row.tolist() if token]
-        strange = [place for place, token in enumerate(words) if token not in seen]
-        if strange:
-            word = info.vocabulary[words[strange[0]]] if words[strange[0]] < len(info.vocabulary) else "?"
-            raise UserError(
-                f"{source}: words_seen has no '{word}', word {strange[0] + 1} of the mission '{mission}'; "
-                "the policy was never trained on it"
-            )
-
-
-def _compare_vocabularies(source: str, words: Sequence[str], num_words: int, world_words: Sequence[str]) -> None:
-    """Every token id must mean the same word to both; the world may know more words, at the end."""
-    if len(words) != num_words:
-        raise UserError(f"{source}: vocabulary has {len(words)} words, the network's num_words is {num_words}")
-    for token, word in enumerate(words):
-        other = world_words[token] if token < len(world_words) else None
-        if word != other:
-            raise UserError(
-                f"{source}: vocabulary: token {token} is {word!r}, to the world it is {other!r}: its missions would be "
-                "read as other words"
-            )
 
 
 def available_policies() -> list[str]:

@@ -1,4 +1,4 @@
-"""Calling a policy from the host: fixed shapes, host arrays in and out, missions encoded once."""
+"""Calling a policy from the host: fixed shapes, host arrays in and out, tables encoded once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from polychromic.policies.protocol import Params, Policy
 # Batches are padded to one of these, and larger ones cut into pieces of the last, so that few shapes are ever compiled.
 SIZES = (8, 32, 128, 512, 2048)
 CACHED_ROWS = 512  # most rows of one call of a policy with a key–value cache
-SHARED = ("missions", "mission_vectors")  # entries of an observation that are tables, not one row per episode
 
 
 class Outputs(NamedTuple):
@@ -27,25 +26,10 @@ class Outputs(NamedTuple):
     memory: NDArray[np.float32] | None
 
 
-def observe(world: Any, state: Any) -> dict[str, NDArray[Any]]:
-    """What a policy sees of a state.
-
-    Grid worlds give codes instead of images and a row of their table of missions instead of tokens (see `Policy`);
-    any other world gives what its `observe` returns.
-    """
-    if hasattr(world, "codes"):
-        return {
-            "codes": world.codes(state),
-            "direction": world.directions(state).astype(np.int32),
-            "mission": world.tasks(state).astype(np.int32),
-        }
-    return dict(world.observe(state))
-
-
 class Evaluator:
     """A policy with fixed parameters, called many times.
 
-    missions: int32 [M, length], the world's `mission_tokens`; encoded once, here.
+    tables: what all rows share (`World.tables`); encoded once, here, if the policy can.
     remember: keep what was computed for every distinct row and look it up when it comes again (of a memoryless
         policy). Rollouts that share a start see the same things again and again: of the rows of an iteration on a
         grid a tenth are distinct; benchmarks/policies.py measures what it saves (little, with small networks).
@@ -55,7 +39,7 @@ class Evaluator:
         self,
         policy: Policy,
         params: Params,
-        missions: NDArray[Any] | None = None,
+        tables: Mapping[str, Any] | None = None,
         *,
         remember: bool = False,
         sizes: Sequence[int] = SIZES,
@@ -65,27 +49,25 @@ class Evaluator:
         # A cache of thousands of rows fits into no processor's own, and smaller pieces are faster.
         self.sizes = tuple(size for size in sizes if size <= CACHED_ROWS) if policy.begin is not None else tuple(sizes)
         self.known = _Known() if remember and not policy.memory_size else None
-        self.tables: dict[str, Any] = {}
-        if missions is not None and policy.encode is not None:
-            self.tables["mission_vectors"] = _encoder(policy)(self.params, missions)
-        elif missions is not None:
-            self.tables["missions"] = jax.device_put(missions)
+        given = dict(tables or {})
+        self.tables: dict[str, Any] = jax.device_put(given)
+        if given and policy.encode is not None:
+            self.tables = dict(_encoder(policy)(self.params, given))
 
     def __call__(self, obs: Mapping[str, Any], memory: NDArray[Any] | None = None) -> Outputs:
         """Logits, values and (with memory over time) the next memory, one row per row of `obs`, as NumPy arrays."""
-        rows = {name: np.asarray(value) for name, value in obs.items() if name not in SHARED}
-        tables = {**{name: obs[name] for name in SHARED if name in obs}, **self.tables}
+        rows = {name: np.asarray(value) for name, value in obs.items()}
         batch = len(next(iter(rows.values())))
         if self.policy.memory_size:
             if memory is None:
                 memory = self.first_memory(rows)
-            return self._run(rows, tables, batch, memory)
+            return self._run(rows, batch, memory)
         if self.known is None:
-            return self._run(rows, tables, batch, None)
+            return self._run(rows, batch, None)
         keys = row_hashes(rows)
         new = self.known.first_unknown(keys)
         if len(new):
-            found = self._run({name: value.take(new, axis=0) for name, value in rows.items()}, tables, len(new), None)
+            found = self._run({name: value.take(new, axis=0) for name, value in rows.items()}, len(new), None)
             self.known = self.known.with_rows(keys[new], found)
         return self.known.look_up(keys)
 
@@ -93,11 +75,11 @@ class Evaluator:
         """The memory to start from where `obs` is seen: zeros, or a cache of it; None for a memoryless policy."""
         if not self.policy.memory_size:
             return None
-        rows = {name: np.asarray(value) for name, value in obs.items() if name not in SHARED}
+        rows = {name: np.asarray(value) for name, value in obs.items()}
         batch, largest = len(next(iter(rows.values()))), self.sizes[-1]
         if self.policy.begin is None or not batch:
             return np.zeros((batch, self.policy.memory_size), np.float32)
-        # Attempts at one task begin with the same observation: each distinct one is read once.
+        # Attempts at one configuration begin with the same observation: each distinct one is read once.
         _, distinct, which = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
         found = []
         for first in range(0, len(distinct), largest):
@@ -107,14 +89,13 @@ class Evaluator:
             found.append(np.asarray(_beginner(self.policy)(self.params, padded))[: len(chosen)])
         return np.concatenate(found).take(which, axis=0)
 
-    def _run(self, rows: dict[str, Any], tables: dict[str, Any], batch: int, memory: Any) -> Outputs:
+    def _run(self, rows: dict[str, Any], batch: int, memory: Any) -> Outputs:
         largest = self.sizes[-1]
         if batch > largest:
             cuts = [slice(first, min(first + largest, batch)) for first in range(0, batch, largest)]
             parts = [
                 self._run(
                     {name: value[cut] for name, value in rows.items()},
-                    tables,
                     cut.stop - cut.start,
                     None if memory is None else memory[cut],
                 )
@@ -129,9 +110,9 @@ class Evaluator:
         padded = {name: pad_rows(value, size) for name, value in rows.items()}
         call = _caller(self.policy)
         if memory is None:
-            logits, value = call(self.params, {**padded, **tables})
+            logits, value = call(self.params, {**padded, **self.tables})
             return Outputs(np.asarray(logits)[:batch], np.asarray(value)[:batch], None)
-        logits, value, after = call(self.params, {**padded, **tables}, pad_rows(memory, size))
+        logits, value, after = call(self.params, {**padded, **self.tables}, pad_rows(memory, size))
         return Outputs(np.asarray(logits)[:batch], np.asarray(value)[:batch], np.asarray(after)[:batch])
 
 
@@ -172,7 +153,7 @@ def sample_actions(
     One uniform number per row is drawn, whatever the number of actions. temperature 0 takes the most likely action.
     """
     if temperature < 0:
-        raise UserError(f"temperature: expected a number from 0 on, got {temperature}")
+        raise UserError(f"temperature is {temperature}; it must be at least 0")
     if temperature == 0:
         actions = np.argmax(logits, axis=1)
         return actions, np.zeros(len(logits), np.float32)

@@ -179,11 +179,14 @@ def cnn_policy(
     def run(weights: Weights, x: Array) -> Array:
         return layers.dense(weights["head"], jnp.tanh(layers.dense(weights["hidden"], x)))
 
-    def encode(params: Weights, tokens: Array) -> Array:
-        return jnp.concatenate([encode_one(params["actor"], tokens), encode_one(params["critic"], tokens)], axis=-1)
+    def encode(params: Weights, tables: Mapping[str, Any]) -> dict[str, Array]:
+        tokens = tables["missions"]
+        vectors = [encode_one(params["actor"], tokens), encode_one(params["critic"], tokens)]
+        return {"mission_vectors": jnp.concatenate(vectors, axis=-1)}
 
     def joined_pair(params: Weights, obs: Mapping[str, Any]) -> tuple[Array, Array]:
-        vectors = obs["mission_vectors"] if "mission_vectors" in obs else encode(params, obs["missions"])
+        encoded = obs if "mission_vectors" in obs else encode(params, obs)
+        vectors = encoded["mission_vectors"]
         actor, critic = zip(first_convolution(params, obs["codes"]), jnp.split(vectors, 2, axis=-1), strict=True)
         return join(params["actor"], obs, *actor), join(params["critic"], obs, *critic)
 

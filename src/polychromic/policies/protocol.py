@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Params = Any  # a pytree of arrays with the top-level keys "actor" and "critic"
-Observation = Mapping[str, Any]  # arrays with one row per episode, but for the shared tables named below
+Observation = Mapping[str, Any]  # arrays with one row per episode, and the tables that they index
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,25 +17,25 @@ class Policy:
     `init(key) -> params`: a pytree with the top-level keys "actor" and "critic", two groups that the optimiser may
     treat differently (no array belongs to both).
 
-    `apply(params, obs) -> (logits float32 [B, A], value float32 [B])`: pure and jittable. `obs` is a dict of arrays.
-    A grid world gives
+    `apply(params, obs) -> (logits float32 [B, A], value float32 [B])`: pure and jittable. `obs` is a dict of arrays: what
+    the world's `inputs` give, one row per episode, and its `tables`, which are shared. A grid world gives
 
     - `codes` uint8 [B, cells], one code per cell (7 × 7 or the whole grid),
     - `direction` [B], 0 … 3,
-    - `mission` int32 [B], the row of each episode's mission in
-    - `missions` int32 [M, length], token ids padded with 0: a table, so that each distinct mission is encoded once.
+    - `mission` int32 [B], the row of each episode's mission in the table
+    - `missions` int32 [M, length], token ids padded with 0, so that each distinct mission is encoded once.
 
     With memory over time (`memory_size` > 0): `apply(params, obs, memory) -> (logits, value, memory)`, where memory is
     float32 [B, memory_size], zeros at the start of an episode; an episode forks by copying its row.
 
-    `encode(params, missions) -> vectors [M, E]`, where given, lets callers encode the missions once for many calls and
-    pass `mission_vectors` [M, E] instead of `missions`.
+    `encode(params, tables) -> tables`, where given, computes once for many calls what depends on the tables alone; `apply`
+    takes its result in their place.
 
     `begin(params, obs) -> memory [B, memory_size]`, where given, makes the memory from an observation alone: it is a
     cache (of keys and values, say) that saves work. It is not kept with the steps, and training does without it, by
 
     `sequences(params, obs) -> (logits [K, T, A], value [K, T])`: all T steps of K trajectories at once, from their
-    observations [K, T, …]. Steps behind the end of a trajectory show what its first step shows.
+    observations [K, T, …]. Steps past the end of a trajectory show what its first step shows.
     """
 
     name: str

@@ -175,7 +175,7 @@ def make_base_policy(
     import numpy as np
 
     from polychromic.core.metrics import pass_at_k
-    from polychromic.evaluate.attempts import play_tasks
+    from polychromic.finetuning.attempts import attempt_all
     from polychromic.policies.files import PolicyInfo, save_policy
     from polychromic.policies.inference import Evaluator
     from polychromic.pretrain.cloning import clone, kept_epoch
@@ -203,8 +203,8 @@ def make_base_policy(
         )
     kept = kept_epoch(epochs, preset.cloning)
     world = make(level, seeds=split.configurations, observation=preset.observation)
-    evaluator = Evaluator(policy, params, world.mission_tokens)
-    attempts = play_tasks(evaluator, world, np.random.default_rng(0), attempts=rollouts)
+    evaluator = Evaluator(policy, params, world.tables())
+    attempts = attempt_all(evaluator, world, np.random.default_rng(0), attempts=rollouts)
     successes = attempts.success.reshape(-1, rollouts).sum(axis=1)
     passed = pass_at_k(rollouts, successes, KS).mean(axis=0)
     report = {

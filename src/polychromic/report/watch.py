@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polychromic.envs.grid import codes
 from polychromic.errors import UserError
-from polychromic.evaluate.attempts import Attempts, play
+from polychromic.finetuning.attempts import Attempts, play
 from polychromic.evaluate.targets import find_target, world_of
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import whole_file

@@ -1,1 +1,5 @@
-"""The tasks that come with the package; each is an example of what `register` takes."""
+"""The tasks that come with the package; each is an example of what `polychromic.register` takes."""
+
+from polychromic.tasks import grids, triangle
+
+__all__ = ["grids", "triangle"]

@@ -128,7 +128,7 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
             self.world.restart(self.state, fresh, [self._draw(row) for row in fresh.tolist()])
             terminated[fresh] = truncated[fresh] = False
         self._ended = terminated | truncated
-        info = {"task": self.world.tasks(self.state)}
+        info = {"task": self.world.configurations(self.state)}
         return self._observation(), reward.astype(np.float64), terminated, truncated, info
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:

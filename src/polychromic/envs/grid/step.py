@@ -54,9 +54,12 @@ from polychromic.envs.grid.codes import (
     SINGLE,
     STEPS_HIGH,
     STEPS_LOW,
+    SUCCEEDED,
     TASK_0,
     TASK_1,
     TASK_2,
+    TERMINATED,
+    TRUNCATED,
     WALL,
 )
 
@@ -84,8 +87,8 @@ def step_kernel(rows, actions, program, members, objects, width, height, penalty
     for row in range(batch):
         rewards[row] = 0.0
         if rows[row, ENDED]:
-            terminated[row] = rows[row, ENDED] & 1 != 0
-            truncated[row] = rows[row, ENDED] & 2 != 0
+            terminated[row] = rows[row, ENDED] & TERMINATED != 0
+            truncated[row] = rows[row, ENDED] & TRUNCATED != 0
             continue
         task = np.int64(rows[row, TASK_0]) | np.int64(rows[row, TASK_1]) << 8 | np.int64(rows[row, TASK_2]) << 16
         steps = (np.int64(rows[row, STEPS_LOW]) | np.int64(rows[row, STEPS_HIGH]) << 8) + 1
@@ -293,12 +296,13 @@ def step_kernel(rows, actions, program, members, objects, width, height, penalty
 
         ended = 0
         if result != CONTINUE:
-            ended = 1
+            ended = TERMINATED
             if result == SUCCESS:
+                ended |= SUCCEEDED
                 rewards[row] = 1.0 - penalty * (steps / horizon)
         if steps >= horizon:
-            ended |= 2
+            ended |= TRUNCATED
         rows[row, ENDED] = ended
-        terminated[row] = ended & 1 != 0
-        truncated[row] = ended & 2 != 0
+        terminated[row] = ended & TERMINATED != 0
+        truncated[row] = ended & TRUNCATED != 0
     return -1

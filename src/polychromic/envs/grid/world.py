@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polychromic.core.checks import one_of, read_array, real_number, whole_number
-from polychromic.envs.grid import codes, step, view
+from polychromic.envs.grid import codes, fit, recordings, step, view
 from polychromic.envs.grid.levels import Levels, stack_levels
 from polychromic.envs.grid.load import load_level
 from polychromic.envs.grid.missions import WORDS, token_table
+from polychromic.envs.grid.starts import starts_in_rooms
 from polychromic.envs.grid.tasks import level_id
-from polychromic.envs.protocol import StepResult
+from polychromic.envs.grid.terminal import grid_text
+from polychromic.envs.protocol import Arrays, Starts, StepResult, World
 from polychromic.envs.rows import take_rows
 from polychromic.errors import UserError
 
 MAX_HORIZON = 65_535
-MAX_TASKS = 1 << 24
-VIEW_CELLS = view.VIEW * view.VIEW
+ROOM_SETS = "room sets"  # what strategies are in a grid
+MAX_CONFIGURATIONS = 1 << 24
 
 
 class GridState:
@@ -62,38 +64,41 @@ class Cells(NamedTuple):
     rooms: NDArray[np.int64]
 
 
-class GridWorld:
+class GridWorld(World):
     """A grid level in several configurations, forkable and exact with minigrid.
 
-    Attributes: `num_actions` (7: left, right, forward, pick up, drop, toggle, done), `num_configurations`, `horizon` (the most
-    steps an episode can take; `horizons` int64 [tasks] has each task's), `missions` (the texts), `mission_tokens` int32
-    [tasks, length] (ids of words in `vocabulary`, 0 is padding), `task` (the id), `seeds`,
-    `observation` ("partial" or "full"), `image_shape` (of one observation), `num_codes` (51) and `code_triples` uint8
-    [51, 3] (code -> object, colour, state), `vocabulary` (the word of each token id), `num_rooms`.
+    Beside the members of `World`: `mission_tokens` int32 [num_configurations, length] (ids of words in `vocabulary`, 0
+    is padding), `observation` ("partial" or "full"), `image_shape` (of one observation), `num_codes` (51) and
+    `code_triples` uint8 [51, 3] (code -> object, colour, state), `num_rooms`, `time_penalty`. The actions are left,
+    right, forward, pick up, drop, toggle, done; the places are rooms.
     """
 
     num_actions = step.NUM_ACTIONS
     num_codes = codes.NUM_CODES
     code_triples = codes.CODE_TRIPLES
     vocabulary = WORDS
+    observations_repeat = True
+    names_places = True
+    strategies = ROOM_SETS
+    reward_scales = (0.5, 0.9)  # the paper's text, and what minigrid pays (which the paper's FourRooms rewards fit)
+    can_start_elsewhere = True
+    can_draw = True
 
     def __init__(
         self,
         task: str,
-        seeds: Sequence[int],
+        level_seeds: Sequence[int],
         levels: Levels,
-        penalty: float,
+        time_penalty: float,
         observation: Literal["partial", "full"],
         mission_length: int | None = None,
     ) -> None:
         self.task = task
-        self.seeds = tuple(seeds)
+        self.level_seeds = tuple(level_seeds)
         self.levels = levels
-        self.penalty = penalty
+        self.time_penalty = time_penalty
         self.observation = observation
-        self.missions = levels.missions
         self.num_configurations = len(levels.missions)
-        self.horizons = levels.program[:, codes.HORIZON].copy()
         self.horizon = int(self.horizons.max())
         self.mission_tokens = token_table(levels.missions, mission_length)
         self.num_rooms = int(levels.rooms[levels.rooms != codes.NO_ROOM].max()) + 1
@@ -103,13 +108,30 @@ class GridWorld:
         self._cells = shape[0] * shape[1]
 
     def __repr__(self) -> str:
-        return f"GridWorld({self.task!r}, {self.num_configurations} tasks, horizon {self.horizon}, {self.observation} view)"
+        return (
+            f"GridWorld({self.task!r}, {self.num_configurations} configurations, horizon {self.horizon}, "
+            f"{self.observation} view)"
+        )
+
+    @property
+    def missions(self) -> Sequence[str]:
+        """The mission of each configuration."""
+        return self.levels.missions
+
+    @property
+    def horizons(self) -> NDArray[np.int64]:
+        """The most steps of each configuration, [num_configurations]."""
+        return self.levels.program[:, codes.HORIZON].copy()
+
+    def describe(self) -> dict[str, Any]:
+        """Time penalty and observation."""
+        return {"time_penalty": float(self.time_penalty), "observation": self.observation}
 
     # ------------------------------------------------------------------ the protocol
 
-    def start(self, tasks: ArrayLike) -> GridState:
-        """Fresh episodes, one row per entry of `tasks` (indices of configurations, 0 … num_configurations − 1)."""
-        return GridState(self.levels.first_rows.take(self._task_index(tasks), axis=0), self.levels.fingerprint)
+    def start(self, configurations: ArrayLike) -> GridState:
+        """Fresh episodes, one row per entry of `configurations` (indices 0 … num_configurations − 1)."""
+        return GridState(self.levels.first_rows.take(self._index(configurations), axis=0), self.levels.fingerprint)
 
     def observe(self, state: GridState) -> dict[str, NDArray[Any]]:
         """`image` uint8 [B, 7, 7, 3] (or [B, width, height, 3] for the full view), `direction` uint8 [B], `mission`
@@ -121,7 +143,7 @@ class GridWorld:
         view.expand(cells, len(cells) - 1, buffer)
         # Worlds that pad missions to different lengths may share a state.
         if state.mission is None or state.mission.shape[1] != self.mission_tokens.shape[1]:
-            state.mission = self.mission_tokens.take(self.tasks(state), axis=0)
+            state.mission = self.mission_tokens.take(self.configurations(state), axis=0)
             state.mission.setflags(write=False)
         return {
             "image": buffer[:-1].reshape(-1, *self.image_shape),
@@ -130,7 +152,7 @@ class GridWorld:
         }
 
     def step(self, state: GridState, actions: ArrayLike) -> StepResult:
-        """Advance every live row in place. Rewards are given on success only: 1 − penalty · t / H.
+        """Advance every live row in place. Rewards are given on success only: 1 − time_penalty · t / H.
 
         A wrong number of actions or an action outside 0 … 6 raises `UserError` and leaves the state as it was.
         """
@@ -154,7 +176,7 @@ class GridWorld:
             levels.objects,
             levels.width,
             levels.height,
-            self.penalty,
+            self.time_penalty,
             reward,
             terminated,
             truncated,
@@ -174,19 +196,48 @@ class GridWorld:
         view.rooms_kernel(state.bytes, self.levels.rooms, self.levels.height, out)
         return out
 
-    def restart(self, state: GridState, rows: ArrayLike, tasks: ArrayLike) -> None:
-        """Replace these rows (numbers or a mask) by fresh episodes of these tasks, one per row, in place."""
+    def succeeded(self, state: GridState) -> NDArray[np.bool_]:
+        """Which rows have fulfilled their mission, [B]; a success on the last step may pay nothing and counts."""
         self._check(state)
-        fresh, index = self._task_index(tasks), take_rows(np.arange(len(state)), rows)
+        return np.not_equal(state.bytes[:, codes.ENDED] & codes.SUCCEEDED, 0)
+
+    def restart(self, state: GridState, rows: ArrayLike, configurations: ArrayLike) -> None:
+        """Replace these rows (numbers or a mask) by fresh episodes of these configurations, one per row, in place."""
+        self._check(state)
+        fresh, index = self._index(configurations), take_rows(np.arange(len(state)), rows)
         if len(fresh) != len(index):
-            raise UserError(f"tasks: expected one per row, {len(index)}, got {len(fresh)}")
+            raise UserError(f"configurations: expected one per row, {len(index)}, got {len(fresh)}")
         if len(set(index.tolist())) != len(index):
             raise UserError(f"rows: expected each row once, got {rows!r}")
-        if state.mission is not None and not np.array_equal(self.tasks(state)[index], fresh):
+        if state.mission is not None and not np.array_equal(self.configurations(state)[index], fresh):
             state.mission = None
         state.bytes[index] = self.levels.first_rows.take(fresh, axis=0)
 
     # ------------------------------------------------------------------ what policies and collectors read
+
+    def inputs(self, state: GridState) -> Arrays:
+        """Codes instead of images, and the row of each mission in `tables` instead of its tokens."""
+        return {
+            "codes": self.codes(state),
+            "direction": self.directions(state).astype(np.int32),
+            "mission": self.configurations(state).astype(np.int32),
+        }
+
+    def tables(self) -> Arrays:
+        """The tokens of all missions, so that each is encoded once."""
+        return {"missions": self.mission_tokens}
+
+    def restricted(self, inputs: Arrays, configurations: NDArray[np.int64]) -> tuple[Arrays, Arrays]:
+        """`mission` as a row of a table of these configurations' missions alone."""
+        row = np.zeros(self.num_configurations, np.int32)
+        row[configurations] = np.arange(len(configurations))
+        return {**inputs, "mission": row[inputs["mission"]]}, {"missions": self.mission_tokens[configurations]}
+
+    def misfit(self, header: Mapping[str, Any]) -> str:
+        """Other cells, other codes, other words."""
+        return fit.cells_misfit(
+            header, self.image_shape, self.code_triples, self.observation, self.num_actions
+        ) or fit.words_misfit(header, self.vocabulary, self.missions, self.mission_tokens)
 
     def codes(self, state: GridState) -> NDArray[np.uint8]:
         """What `observe` shows, one code per cell: uint8 [B, 49] (full view: [B, width · height]), same order as the
@@ -194,7 +245,7 @@ class GridWorld:
         self._check(state)
         return self._shown(state)[:-1].reshape(len(state), self._cells)
 
-    def tasks(self, state: GridState) -> NDArray[np.int64]:
+    def configurations(self, state: GridState) -> NDArray[np.int64]:
         """The configuration of each row, int64 [B]."""
         self._check(state)
         parts = state.bytes[:, codes.TASK_0 : codes.TASK_2 + 1].astype(np.int64)
@@ -255,23 +306,57 @@ class GridWorld:
         tile = whole_number("tile_size", tile_size, at_least=1)
         return render_row(state.bytes[index], self.levels, tile, highlight)
 
+    # ------------------------------------------------------------------ what people see
+
+    def picture(self, state: GridState, row: int = 0, *, tile_size: int = 32) -> NDArray[np.uint8]:
+        """`render`, with what the agent sees highlighted."""
+        return self.render(state, row, tile_size=tile_size)
+
+    def text(self, state: GridState, row: int = 0, *, colours: bool = False) -> str:
+        """The whole grid, two characters a cell."""
+        x, y = self.positions(state)[row].tolist()
+        return grid_text(self.grids(state)[row], x, y, int(self.directions(state)[row]), colours=colours)
+
+    def scenery(self) -> dict[str, Any]:
+        """The size of the grid and what its codes mean."""
+        return {"grid_shape": list(self.grid_shape), "legend": recordings.legend()}
+
+    def backdrop(self, configuration: int) -> dict[str, Any]:
+        """The codes of the grid at the start, column by column."""
+        return {"grid": self.grids(self.start([configuration]))[0].ravel().tolist()}
+
+    def replay(
+        self, configurations: NDArray[np.int64], actions: NDArray[np.int32], lengths: NDArray[np.int64]
+    ) -> list[dict[str, Any]]:
+        """Where the agent was and what changed."""
+        return recordings.replay(self, configurations, actions, lengths)
+
     # ------------------------------------------------------------------ perturbed starts
 
-    def free_cells(self, task: int) -> Cells:
+    def other_starts(self, visited: Sequence[NDArray[np.int64]], per_place: int, rng: np.random.Generator) -> Starts:
+        """Free cells in the rooms visited, each within a walk of the configuration's own start."""
+        return starts_in_rooms(self, visited, per_place, rng)
+
+    def start_from(self, starts: Starts, rows: NDArray[np.int64]) -> GridState:
+        """`start_at` for what `other_starts` chose."""
+        where = starts.where
+        return self.start_at(starts.configurations[rows], where["positions"][rows], where["directions"][rows])
+
+    def free_cells(self, configuration: int) -> Cells:
         """The empty cells of a configuration's rooms at its start, where `start_at` may put the agent."""
-        task = int(self._task_index([task])[0])
-        free = self._free()[task]
+        index = int(self._index([configuration])[0])
+        free = self._free()[index]
         x, y = np.divmod(np.flatnonzero(free), self.levels.height)
         positions = np.stack([x, y], axis=1).astype(np.int64) - self.levels.margin
-        return Cells(positions, self.levels.rooms[task][free].astype(np.int64))
+        return Cells(positions, self.levels.rooms[index][free].astype(np.int64))
 
-    def start_at(self, tasks: ArrayLike, positions: ArrayLike, directions: ArrayLike) -> GridState:
+    def start_at(self, configurations: ArrayLike, positions: ArrayLike, directions: ArrayLike) -> GridState:
         """Fresh episodes with the agent somewhere else: the grid and the mission are kept, no step is counted.
 
         positions [B, 2] (x, y) must be empty cells, directions [B] are 0 … 3. "The ball on your left" stays the ball
         that was on the left of the configuration's own start, as after minigrid's `place_agent`.
         """
-        index = self._task_index(tasks)
+        index = self._index(configurations)
         places, looks = read_array("positions", positions), read_array("directions", directions)
         if places.shape != (len(index), 2) or places.dtype.kind not in "iu":
             raise UserError(f"positions: expected integers [{len(index)}, 2], got {places.dtype} {places.shape}")
@@ -285,7 +370,7 @@ class GridWorld:
             row = int(np.flatnonzero(wrong)[0])
             raise UserError(
                 f"positions: row {row} has {tuple(places[row].tolist())}, which is not a free cell of "
-                f"task {index[row]}; free_cells(task) lists them"
+                f"configuration {index[row]}; free_cells lists them"
             )
         state = self.start(index)
         state.bytes[:, [codes.AGENT_X, codes.AGENT_Y]] = places + levels.margin
@@ -295,7 +380,7 @@ class GridWorld:
     # ------------------------------------------------------------------ checks
 
     def _free(self) -> NDArray[np.bool_]:
-        """[tasks, cells]: empty at the start, and in a room."""
+        """[configurations, cells]: empty at the start, and in a room."""
         levels = self.levels
         grids = levels.first_rows[:, codes.HEADER : codes.HEADER + levels.width * levels.height]
         free: NDArray[np.bool_] = (grids == codes.EMPTY) & (levels.rooms != codes.NO_ROOM)
@@ -315,16 +400,16 @@ class GridWorld:
             view.full_view(rows, levels.width, levels.height, levels.margin, cells)
         return cells
 
-    def _task_index(self, tasks: ArrayLike) -> NDArray[np.int64]:
-        index = read_array("tasks", tasks)
+    def _index(self, configurations: ArrayLike) -> NDArray[np.int64]:
+        index = read_array("configurations", configurations)
         if index.size == 0:
             return np.zeros(0, np.int64)
         if index.ndim != 1 or index.dtype.kind not in "iu":
-            raise UserError(f"tasks: expected a list of configuration indices, got {tasks!r}")
+            raise UserError(f"configurations: expected a list of indices, got {configurations!r}")
         wrong = (index < 0) | (index >= self.num_configurations)
         if wrong.any():
             raise UserError(
-                f"tasks: {index[wrong][0]} is out of range; this world has configurations 0 … {self.num_configurations - 1}"
+                f"configurations: {index[wrong][0]} is out of range; this world has 0 … {self.num_configurations - 1}"
             )
         return index.astype(np.int64, copy=False)
 
@@ -374,8 +459,8 @@ def _seeds(seeds: Iterable[int]) -> tuple[int, ...]:
         chosen = tuple(operator.index(seed) for seed in seeds)
     except TypeError as error:
         raise UserError(f"seeds: expected integers, got {seeds!r}") from error
-    if not 0 < len(chosen) <= MAX_TASKS:
-        raise UserError(f"seeds: expected 1 … {MAX_TASKS} seeds, got {len(chosen)}")
+    if not 0 < len(chosen) <= MAX_CONFIGURATIONS:
+        raise UserError(f"seeds: expected 1 … {MAX_CONFIGURATIONS} seeds, got {len(chosen)}")
     if min(chosen) < 0:
         raise UserError(f"seeds: expected integers from 0 on, got {min(chosen)}")
     return chosen

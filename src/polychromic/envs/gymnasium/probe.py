@@ -156,17 +156,17 @@ def recipe_of(
     return recipe
 
 
-def seeds_of(tasks: Iterable[int]) -> tuple[int, ...]:
-    """The tasks as seeds, each checked."""
+def seeds_of(given: Iterable[int]) -> tuple[int, ...]:
+    """Reset seeds, each checked."""
     try:
-        seeds = tuple(tasks)
+        seeds = tuple(given)
     except TypeError as error:
-        raise UserError(f"tasks is {tasks!r}; give a list of seeds, one per task") from error
+        raise UserError(f"seeds is {given!r}; give a list of reset seeds, one per configuration") from error
     wrong = [seed for seed in seeds if not isinstance(seed, numbers.Integral) or seed < 0]
     if wrong:
-        raise UserError(f"tasks holds {wrong[0]!r}; every task is a seed, an integer of 0 or more")
+        raise UserError(f"seeds holds {wrong[0]!r}; every seed is an integer of 0 or more")
     if not seeds:
-        raise UserError("tasks is empty; give at least one seed")
+        raise UserError("seeds is empty; give at least one")
     return tuple(map(int, seeds))
 
 

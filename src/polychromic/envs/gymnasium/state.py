@@ -28,7 +28,7 @@ class GymnasiumState:
     ) -> None:
         self._world = world
         self._broken: str | None = None
-        self.tasks: NDArray[np.int64] = arrays["tasks"]
+        self.configurations: NDArray[np.int64] = arrays["configurations"]
         self.lengths: NDArray[np.int64] = arrays["lengths"]
         self.terminated: NDArray[np.bool_] = arrays["terminated"]
         self.truncated: NDArray[np.bool_] = arrays["truncated"]
@@ -41,7 +41,7 @@ class GymnasiumState:
         when_forgotten.atexit = False
 
     def __len__(self) -> int:
-        return len(self.tasks)
+        return len(self.configurations)
 
     def __getitem__(self, rows: Any) -> GymnasiumState:
         return self._world._fork(self, rows)
@@ -55,7 +55,7 @@ class GymnasiumState:
 
     def __reduce__(self) -> Any:
         raise UserError(
-            "a state of from_gymnasium holds live environments and cannot be pickled; keep its tasks and the actions "
+            "a state of from_gymnasium holds live environments and cannot be pickled; keep its configurations and the actions "
             "that were taken"
         )
 

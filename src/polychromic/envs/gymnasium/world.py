@@ -16,19 +16,20 @@ from polychromic.core.checks import flag, read_array, whole_number
 from polychromic.envs.forkcheck.check import prove_methods
 from polychromic.envs.gymnasium.episodes import EnvironmentFailed, MakeEnv, Recipe, describe, reset_env
 from polychromic.envs.gymnasium.generators import Key
+from polychromic.envs.gymnasium.names import describe_maker, environment_name, qualified_name
 from polychromic.envs.gymnasium.observations import Tokenize
 from polychromic.envs.gymnasium.pool import Begin, Fork, Move, Pool, Seen
 from polychromic.envs.gymnasium.probe import TEXT_LENGTH, horizon_of, maker_of, recipe_of, seeds_of
 from polychromic.envs.gymnasium.state import GymnasiumState, release
 from polychromic.envs.gymnasium.workers import RemotePool, pack
-from polychromic.envs.protocol import StepResult
+from polychromic.envs.protocol import StepResult, World
 from polychromic.envs.rows import take_rows
 from polychromic.errors import UserError
 
 
 def from_gymnasium(
     make_env: MakeEnv | str,
-    tasks: Iterable[int],
+    seeds: Iterable[int],
     *,
     place: Callable[[Any], Hashable] | None = None,
     mission: Callable[[Any], str] | None = None,
@@ -48,11 +49,11 @@ def from_gymnasium(
 
     Args:
         make_env: makes one environment, or the id of a registered one.
-        tasks: one reset seed per task; task `i` of the world is `env.reset(seed=tasks[i])`.
+        seeds: one reset seed per configuration; configuration `i` is `env.reset(seed=seeds[i])`.
         place: what diversity reads, from the environment itself: `lambda env: env.unwrapped.agent_pos`.
             Integers are kept; anything else hashable is numbered by this world in the order of first
-            appearance. Without it every place is 0, and `has_places` is False.
-        mission: the text of a task, read from the freshly reset environment. Without it texts are empty.
+            appearance. Without it every place is 0, and `names_places` is False.
+        mission: the text of a configuration, read from the freshly reset environment. Without it texts are empty.
         horizon: truncate after this many steps, besides what the environment does itself. Needed when the
             environment announces no `max_episode_steps`.
         fork: `copy` the whole object, `clone` with the two functions below, `replay` the actions from the
@@ -61,7 +62,7 @@ def from_gymnasium(
         restore: puts a snapshot into another environment that was reset with the same seed.
         reseed_on_fork: give every copy noise of its own, so that futures from one state are independent.
             Nothing changes for environments that draw no random numbers after their reset.
-        reseed_on_start: the same for `start`: a task fixes where an episode begins, not its luck. False makes
+        reseed_on_start: the same for `start`: a configuration fixes where an episode begins, not its luck. False makes
             an episode that is never forked the very one that Gymnasium gives for the seed.
         reseed: `reseed(env, seed)` for randomness that is not in a NumPy or `random` generator inside the
             environment object.
@@ -72,7 +73,7 @@ def from_gymnasium(
             original lives.
     """
     maker = maker_of(make_env)
-    seeds = seeds_of(tasks)
+    seeds = seeds_of(seeds)
     num_workers = whole_number("num_workers", num_workers, at_least=0)
     seed = whole_number("seed", seed, at_least=0)
     reseed_on_fork = flag("reseed_on_fork", reseed_on_fork)
@@ -104,8 +105,10 @@ def from_gymnasium(
     )
 
 
-class GymnasiumWorld:
+class GymnasiumWorld(World):
     """See `from_gymnasium`, which makes it. Close it, or use it in a `with` block, when it has workers."""
+
+    has_noise = True  # it may have: nobody can tell from outside
 
     def __init__(
         self,
@@ -120,11 +123,12 @@ class GymnasiumWorld:
         num_workers: int,
     ) -> None:
         self.recipe = recipe
-        self.seeds = seeds
+        self.level_seeds = seeds
         self.num_actions = recipe.num_actions
         self.num_configurations = len(seeds)
         self.horizon = horizon
-        self.has_places = recipe.place is not None
+        self.names_places = recipe.place is not None
+        self.task = environment_name(recipe.make_env)
         self._mission = mission
         self._reseed_on_fork = reseed_on_fork
         self._reseed_on_start = reseed_on_start
@@ -139,6 +143,16 @@ class GymnasiumWorld:
         else:
             self._pools = [Pool(recipe)]
         self.reseed(seed)
+
+    def describe(self) -> dict[str, Any]:
+        """How its environment is made, forked and read."""
+        return {
+            **describe_maker(self.recipe.make_env),
+            "fork": self.recipe.method,
+            "place": qualified_name(self.recipe.place) if self.recipe.place else None,
+            "reseed_on_fork": self._reseed_on_fork,
+            "reseed_on_start": self._reseed_on_start,
+        }
 
     def __enter__(self) -> GymnasiumWorld:
         return self
@@ -167,11 +181,11 @@ class GymnasiumWorld:
 
     @cached_property
     def missions(self) -> tuple[str, ...]:
-        """The text of every task; the first use resets one environment per task."""
+        """The text of every configuration; the first use resets one environment for each."""
         if self._mission is None:
             return ("",) * self.num_configurations
         texts = []
-        for seed in self.seeds:
+        for seed in self.level_seeds:
             env = self.recipe.make_env()
             reset_env(env, seed)
             try:
@@ -181,23 +195,23 @@ class GymnasiumWorld:
             env.close()
         return tuple(texts)
 
-    def start(self, tasks: ArrayLike) -> GymnasiumState:
-        """Fresh episodes, one row per entry of `tasks`; rows of one task share its reset."""
+    def start(self, configurations: ArrayLike) -> GymnasiumState:
+        """Fresh episodes, one row per entry of `configurations`; rows of one configuration share its reset."""
         self._check_open()
-        chosen = _integers("tasks", tasks)
+        chosen = _integers("configurations", configurations)
         bad = chosen[(chosen < 0) | (chosen >= self.num_configurations)]
         if bad.size:
-            raise UserError(f"task {bad[0]} does not exist; this world has tasks 0 to {self.num_configurations - 1}")
+            raise UserError(f"configuration {bad[0]} does not exist; this world has 0 to {self.num_configurations - 1}")
         count = len(chosen)
-        # Dealt out in turn, so that a batch of one task is spread too.
+        # Dealt out in turn, so that a batch of one configuration is spread too.
         workers = np.arange(count) % len(self._pools)
         rows = np.array([next(self._numbers) for _ in range(count)], np.int64)
         messages: list[Begin | Move] = [
-            Begin(int(row), self.seeds[task], self._key(self._reseed_on_start))
-            for row, task in zip(rows, chosen, strict=True)
+            Begin(int(row), self.level_seeds[configuration], self._key(self._reseed_on_start))
+            for row, configuration in zip(rows, chosen, strict=True)
         ]
         arrays = {
-            "tasks": chosen.copy(),
+            "configurations": chosen.copy(),
             "lengths": np.zeros(count, np.int64),
             "terminated": np.zeros(count, bool),
             "truncated": np.zeros(count, bool),
@@ -277,7 +291,7 @@ class GymnasiumWorld:
                 Fork(int(children[index]), int(parents[index]), self._key(self._reseed_on_fork))
             )
         arrays = {
-            "tasks": state.tasks[chosen],
+            "configurations": state.configurations[chosen],
             "lengths": state.lengths[chosen],
             "terminated": state.terminated[chosen],
             "truncated": state.truncated[chosen],

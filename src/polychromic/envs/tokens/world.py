@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polychromic.core.checks import whole_number
-from polychromic.envs.protocol import StepResult
+from polychromic.envs.protocol import StepResult, World
 from polychromic.envs.rows import take_rows
 from polychromic.errors import UserError
 
 # Columns of a state's row, in front of its tokens.
-TASK, LENGTH, ENDED, PLACE = range(4)
-FIRST_TOKEN = 4
+CONFIGURATION, LENGTH, ENDED, PLACE, SUCCEEDED = range(5)
+FIRST_TOKEN = 5
 GOING, TERMINATED, TRUNCATED = range(3)  # what ENDED holds
 NOWHERE = -1  # where a sequence is that has named no place yet, and the place of tokens that name none
 
-# (tasks [B], answers [B, max_tokens], −1 behind the end of each) -> [B]
+# (configurations [B], answers [B, max_tokens], −1 past the end of each) -> [B]
 AnswerFunction = Callable[[NDArray[np.int64], NDArray[np.int64]], ArrayLike]
 
 
@@ -41,12 +41,11 @@ class TokenState:
         return f"TokenState({len(self)} rows, {int((self.rows[:, ENDED] != GOING).sum())} ended)"
 
 
-class TokenWorld:
+class TokenWorld(World):
     """Prompts to be continued token by token; `token_world` makes one.
 
-    Attributes: `num_actions` (size of the vocabulary), `num_configurations` (prompts), `horizon` (most tokens of an answer),
-    `context` (most tokens of a sequence), `missions` (texts of the prompts), `task` (a name), `seeds` (a number per
-    prompt), `vocabulary` (words, or empty).
+    Beside the members of `World`: `context` (most tokens of a sequence), `vocabulary` (words, or empty). An action is a
+    token, a configuration is a prompt, and its mission is the text of the prompt.
     """
 
     def __init__(
@@ -60,39 +59,46 @@ class TokenWorld:
         label: AnswerFunction | None,
         vocabulary: Sequence[str],
         task: str,
-        seeds: Sequence[int],
+        level_seeds: Sequence[int],
     ) -> None:
         self.num_actions = num_tokens
         self.num_configurations = len(prompts)
         self.horizon = max_tokens
         self.task = task
-        self.seeds = tuple(seeds)
+        self.level_seeds = tuple(level_seeds)
         self.vocabulary = tuple(vocabulary)
-        self.missions = tuple(" ".join(self.word(token) for token in prompt) for prompt in prompts)
+        self._missions = tuple(" ".join(self.word(token) for token in prompt) for prompt in prompts)
         self.end = end
-        self.has_places = place_of_token is not None or label is not None
+        self.names_places = place_of_token is not None or label is not None
         self._reward, self._label, self._place_of_token = reward, label, place_of_token
         self._prompt_lengths = np.array([len(prompt) for prompt in prompts])
         self.context = int(self._prompt_lengths.max()) + max_tokens
         self._first = np.zeros((len(prompts), FIRST_TOKEN + self.context), np.int64)
-        self._first[:, TASK] = np.arange(len(prompts))
+        self._first[:, CONFIGURATION] = np.arange(len(prompts))
         self._first[:, LENGTH] = self._prompt_lengths
         self._first[:, PLACE] = NOWHERE if label is None else 0
         for row, prompt in zip(self._first, prompts, strict=True):
             row[FIRST_TOKEN : FIRST_TOKEN + len(prompt)] = prompt
 
+    @property
+    def missions(self) -> Sequence[str]:
+        """The text of each prompt."""
+        return self._missions
+
     def word(self, token: int) -> str:
         """A token for people."""
         return self.vocabulary[token] if self.vocabulary else str(token)
 
-    def start(self, tasks: ArrayLike) -> TokenState:
-        """The prompts of these tasks, one row each."""
-        chosen = np.atleast_1d(np.asarray(tasks))
-        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (len(chosen) and not self._are_tasks(chosen)):
-            raise UserError(f"tasks: expected numbers from 0 to {self.num_configurations - 1}, got {tasks!r}")
+    def start(self, configurations: ArrayLike) -> TokenState:
+        """The prompts of these configurations, one row each."""
+        chosen = np.atleast_1d(np.asarray(configurations))
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (len(chosen) and not self._has(chosen)):
+            raise UserError(
+                f"configurations: expected numbers from 0 to {self.num_configurations - 1}, got {configurations!r}"
+            )
         return TokenState(self._first[chosen])
 
-    def _are_tasks(self, numbers: NDArray[np.int64]) -> bool:
+    def _has(self, numbers: NDArray[np.int64]) -> bool:
         return bool(numbers.min() >= 0 and numbers.max() < self.num_configurations)
 
     def observe(self, state: TokenState) -> dict[str, NDArray[Any]]:
@@ -120,18 +126,19 @@ class TokenWorld:
         if self._place_of_token is not None:
             named = self._place_of_token[new]
             rows[going, PLACE] = np.where(named == NOWHERE, rows[going, PLACE], named)
-        said = rows[going, LENGTH] - self._prompt_lengths[rows[going, TASK]]
+        said = rows[going, LENGTH] - self._prompt_lengths[rows[going, CONFIGURATION]]
         rows[going, ENDED] = np.where(new == self.end, TERMINATED, np.where(said == self.horizon, TRUNCATED, GOING))
         ended = going[rows[going, ENDED] != GOING]
         if len(ended):
             finished = TokenState(rows[ended])
             reward[ended] = self._asked("reward", self._reward, finished, np.float32)
+            rows[ended, SUCCEEDED] = reward[ended] > 0
             if self._label is not None:
                 rows[ended, PLACE] = self._asked("label", self._label, finished, np.int64)
         return StepResult(reward, rows[:, ENDED] == TERMINATED, rows[:, ENDED] == TRUNCATED)
 
     def _asked(self, name: str, function: AnswerFunction, finished: TokenState, kind: Any) -> NDArray[Any]:
-        found = np.asarray(function(finished.rows[:, TASK].copy(), self.answers(finished)))
+        found = np.asarray(function(finished.rows[:, CONFIGURATION].copy(), self.answers(finished)))
         if found.shape != (len(finished),) or found.dtype.kind not in ("iub" if kind is np.int64 else "iubf"):
             raise UserError(
                 f"{name} returned {found.dtype} of shape {found.shape} for {len(finished)} answers; "
@@ -142,9 +149,9 @@ class TokenWorld:
         return found.astype(kind)
 
     def answers(self, state: TokenState) -> NDArray[np.int64]:
-        """What was said after the prompt, int64 [B, horizon], −1 behind the end of each."""
+        """What was said after the prompt, int64 [B, horizon], −1 past the end of each."""
         rows = state.rows
-        start = self._prompt_lengths[rows[:, TASK]][:, None]
+        start = self._prompt_lengths[rows[:, CONFIGURATION]][:, None]
         at = start + np.arange(self.horizon)
         said = np.take_along_axis(rows[:, FIRST_TOKEN:], at, axis=1)
         return np.where(at < rows[:, LENGTH][:, None], said, -1)
@@ -153,9 +160,32 @@ class TokenWorld:
         """The place that a row named last; with a label function instead, 0 until its answer is finished."""
         return state.rows[:, PLACE].copy()
 
-    def tasks(self, state: TokenState) -> NDArray[np.int64]:
-        """The task of each row."""
-        return state.rows[:, TASK].copy()
+    def succeeded(self, state: TokenState) -> NDArray[np.bool_]:
+        """Which rows are finished answers that earned anything."""
+        return np.not_equal(state.rows[:, SUCCEEDED], 0)
+
+    def misfit(self, header: Mapping[str, Any]) -> str:
+        """Longer sequences or other words than the network was trained on."""
+        architecture = header["architecture"]
+        if "num_tokens" not in architecture and {"cells", "code_triples"} & set(architecture):
+            return "the network sees the cells of a grid, the world shows tokens"
+        if architecture.get("num_tokens", self.num_actions) != self.num_actions:
+            return f"num_actions is {architecture['num_tokens']}, the world has {self.num_actions}"
+        if architecture.get("context", self.context) < self.context:
+            return f"context is {architecture['context']}, sequences of the world have up to {self.context} tokens"
+        for token, (own, theirs) in enumerate(zip(header["vocabulary"], self.vocabulary, strict=False)):
+            if own != theirs:
+                return f"vocabulary: token {token} is '{own}', in the world it is '{theirs}'"
+        return ""
+
+    def text(self, state: TokenState, row: int = 0, *, colours: bool = False) -> str:
+        """What was said after the prompt, in words."""
+        del colours
+        return " ".join(self.word(token) for token in self.answers(state[[row]])[0].tolist() if token >= 0)
+
+    def configurations(self, state: TokenState) -> NDArray[np.int64]:
+        """The configuration of each row."""
+        return state.rows[:, CONFIGURATION].copy()
 
     def concatenate(self, states: Iterable[TokenState]) -> TokenState:
         """The rows of several states in one, as independent copies."""
@@ -178,12 +208,12 @@ def token_world(
     """A token task of your own as a world that can be forked.
 
     Two answers are alike if they named the same set of places (`place`), or if they have the same label (`label`); give
-    one of the two. Functions of answers get tasks int64 [B] and answers int64 [B, max_tokens], the tokens after the
-    prompt with −1 behind the end of each, and return one number per row. They see finished answers only, which are also
+    one of the two. Functions of answers get configurations int64 [B] and answers int64 [B, max_tokens], the tokens after the
+    prompt with −1 past the end of each, and return one number per row. They see finished answers only, which are also
     those that ran into `max_tokens` without the end token.
 
     Args:
-        prompts: the tokens that a sequence starts with, one prompt per task.
+        prompts: the tokens that a sequence starts with, one prompt per configuration.
         num_tokens: size of the vocabulary; tokens are 0 … num_tokens − 1.
         end: the token that finishes an answer.
         max_tokens: most tokens of an answer, the end token among them.

@@ -1,1 +1,82 @@
-"""The paper's grid tasks and every other level of minigrid."""
+"""The paper's five grid tasks and every other level of minigrid."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from polychromic.envs.grid.tasks import TASKS, level_id
+from polychromic.envs.registry import Metric, TaskSpec, later, register, register_family
+from polychromic.errors import UserError
+from polychromic.tasks.grids.defaults import grid_settings
+
+OPTIONS = ("horizon", "time_penalty", "observation")
+# Base policies that see or remember more than the shipped one of a task; `polychromic pretrain` makes them.
+VARIANTS = {"fourrooms-full": "fourrooms", "goto-full": "goto", "goto-memory": "goto"}
+
+_EXACT = Metric(
+    "exact",
+    later("polychromic.tasks.grids.exact:measure"),
+    lambda exact: f"exactly: success {exact['success']:.4f}, from anywhere {exact['success_from_anywhere']:.4f}",
+)
+
+
+@functools.cache
+def paper_results() -> dict[str, Any]:
+    """The numbers of the paper's Tables 1 and 2."""
+    text = (resources.files("polychromic.tasks.grids") / "paper_results.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+def _paper(task: str) -> Mapping[str, Any]:
+    methods = paper_results()["methods"]
+    names = {"reward_success": "reward_and_success_percent", "perturbed": "perturbed_start_success_percent"}
+    return {own: dict(zip(methods, paper_results()[name][task], strict=True)) for own, name in names.items()}
+
+
+def _spec(name: str, level: str, **more: Any) -> TaskSpec:
+    return TaskSpec(
+        name=name,
+        make=functools.partial(later("polychromic.envs.grid.world:make"), level),
+        file_name=level,
+        options=OPTIONS,
+        settings=functools.partial(grid_settings, name),
+        pretrain=functools.partial(later("polychromic.tasks.grids.pretrain:make_base_policy"), name),
+        **more,
+    )
+
+
+def _level(name: str) -> TaskSpec | None:
+    """Any other level of minigrid, or a base policy of ours that sees or remembers more."""
+    if name in VARIANTS:
+        return _spec(name, TASKS[VARIANTS[name]])
+    try:
+        return _spec(name, level_id(name))
+    except UserError as error:
+        if "-" in name:  # it looks like an id: the nearest one helps more than a list of tasks
+            raise UserError(str(error)) from error
+        return None
+
+
+_ABOUT = {
+    "fourrooms": "find the goal in one of four rooms",
+    "goto": "go to an object, through nine rooms",
+    "pickup": "pick up an object, through nine rooms",
+    "synthseq": "sequences of missions, with locked doors",
+    "bosslevel": "everything that BabyAI can ask for",
+}
+for _name, _id in TASKS.items():
+    register(
+        _spec(
+            _name,
+            _id,
+            about=_ABOUT[_name],
+            base_policy=_name,
+            paper=_paper(_name),
+            metrics=(_EXACT,) if _name == "fourrooms" else (),
+        )
+    )
+register_family(_level)

@@ -39,12 +39,17 @@ _POINTS = 20  # of a learning curve, and as many checkpoints
 CRITIC = 10.0  # times the actor's learning rate, as in the paper
 
 
-def tuned_settings(method: str, task: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+def grid_settings(task: str, method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a grid task: the paper's window, and by default what the search found."""
+    return {"window": 5, **(tuned_settings(task, method, changes) if preset == "default" else {})}
+
+
+def tuned_settings(task: str, method: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """What a method has on a task if nothing else is said; nothing where nothing was searched for.
 
     changes: what the user wants otherwise. What follows from it moves with it: the same number of trajectories with
     another number of configurations, as many evaluations in a longer run, the critic's learning rate with the actor's.
-    A change that is no number at all is left to the checks of `Config`, which refuse it by name.
+    A change that is not a number is left to the checks of `Config`, which refuse it by name.
     """
     plain, searched = method.removesuffix("-ucb"), _LIKE.get(task, task)
     if plain not in _SEARCHED.get(searched, {}):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.core.metrics import distinct_at_k, pass_at_k
-from polychromic.evaluate.attempts import Attempts
+from polychromic.finetuning.attempts import Attempts
 from polychromic.tasks.triangle.answers import Counting, read_answers
 from polychromic.tasks.triangle.graphs import graph_of
 

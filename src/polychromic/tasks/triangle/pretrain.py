@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from polychromic.evaluate.attempts import play_tasks
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.files import PolicyInfo, save_policy
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.networks import build_policy
@@ -73,7 +73,7 @@ def make_triangle_policy(
             policy, corpora_of(), settings, checkpoint=folder / "checkpoint.safetensors", on_call=show
         )
     world = triangle.triangle_world(CONFIGURATIONS)
-    attempts = play_tasks(Evaluator(policy, params), world, np.random.default_rng(0), attempts=ATTEMPTS)
+    attempts = attempt_all(Evaluator(policy, params), world, np.random.default_rng(0), attempts=ATTEMPTS)
     found = discoveries(attempts, CONFIGURATIONS)
     report = {
         "command": "polychromic " + shlex.join(sys.argv[1:]) if sys.argv else "",

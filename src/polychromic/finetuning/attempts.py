@@ -1,4 +1,4 @@
-"""Many attempts of a policy, all in one batch. Observations are not kept, so thousands of attempts fit anywhere."""
+"""Many attempts of a policy, for scoring. Observations are not kept, so thousands of attempts fit anywhere."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polychromic.envs.protocol import World
 from polychromic.finetuning.collect import label_visits
-from polychromic.policies.inference import CACHED_ROWS, Evaluator, observe, sample_actions
+from polychromic.finetuning.play import note_success, play
+from polychromic.policies.inference import CACHED_ROWS, Evaluator
 
 NO_ACTION = -1  # fills `Attempts.actions` after the end of an attempt
 
@@ -19,6 +21,7 @@ class Attempts:
     """What came of K attempts, one entry each. Worlds without noise replay them exactly from `actions`."""
 
     rewards: NDArray[np.float32]  # what the world paid, [K]
+    success: NDArray[np.bool_]  # whether the goal was reached, [K]
     lengths: NDArray[np.int64]  # steps taken, [K]
     strategies: NDArray[np.uint64]  # which set of places (rooms) was visited: equal numbers, equal sets, [K]
     entropies: NDArray[np.float64]  # mean entropy of the policy over the steps, in nats, at the temperature played, [K]
@@ -32,18 +35,13 @@ class Attempts:
         """The places of one attempt in order, its first and its last among them, [length + 1]."""
         return self.places[attempt, : self.lengths[attempt] + 1]
 
-    @property
-    def success(self) -> NDArray[np.bool_]:
-        """Whether the attempt was paid anything, [K]."""
-        return np.asarray(self.rewards > 0)
-
     def rescaled_rewards(self, horizons: NDArray[np.int64], penalty: float) -> NDArray[np.float64]:
         """1 − penalty · t / H for a success after t steps and 0 for a failure, [K]; `horizons` holds each H, [K]."""
         return np.where(self.success, 1.0 - penalty * self.lengths / horizons, 0.0)
 
 
-def play(
-    evaluator: Evaluator, world: Any, state: Any, rng: np.random.Generator, *, temperature: float = 1.0
+def attempt(
+    evaluator: Evaluator, world: World, state: Any, rng: np.random.Generator, *, temperature: float = 1.0
 ) -> Attempts:
     """Play every row of `state` to its end with actions drawn from the policy.
 
@@ -53,49 +51,37 @@ def play(
     """
     together = CACHED_ROWS if evaluator.policy.begin is not None else max(1, len(state))
     firsts = range(0, max(1, len(state)), together)
-    parts = [_play_together(evaluator, world, state[first : first + together], rng, temperature) for first in firsts]
+    parts = [_attempt(evaluator, world, state[first : first + together], rng, temperature) for first in firsts]
     return Attempts(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Attempts)))
 
 
-def _play_together(
-    evaluator: Evaluator, world: Any, state: Any, rng: np.random.Generator, temperature: float
-) -> Attempts:
-    """All rows of `state` in one call a step."""
-    num, horizon = len(state), int(world.horizon)
-    live = np.arange(num)
-    rewards, lengths = np.zeros(num, np.float32), np.zeros(num, np.int64)
-    entropies = np.zeros(num)
-    actions_taken = np.full((num, horizon), NO_ACTION, np.int32)
-    places = np.zeros((num, horizon + 1), np.int64)
-    places[:, 0] = world.places(state)
-    memory = evaluator.first_memory(observe(world, state))
-    for step in range(horizon):
-        outputs = evaluator(observe(world, state), memory)
-        actions, _ = sample_actions(outputs.logits, rng, temperature)
-        entropies[live] += entropy(outputs.logits, temperature)
-        result = world.step(state, actions)
-        rewards[live] += result.reward
-        lengths[live] += 1
-        actions_taken[live, step] = actions
-        places[live, step + 1] = world.places(state)
-        going = ~(result.terminated | result.truncated)
-        if not going.any():
-            break
-        memory = outputs.memory
-        if not going.all():
-            live, state = live[going], state[going]
-            memory = None if memory is None else memory[going]
-    row, column = np.nonzero(np.arange(horizon + 1) <= lengths[:, None])
-    strategies = label_visits(row, places[row, column], num)
-    return Attempts(rewards, lengths, strategies, entropies / np.maximum(lengths, 1), places, actions_taken)
-
-
-def play_tasks(
-    evaluator: Evaluator, world: Any, rng: np.random.Generator, *, attempts: int, temperature: float = 1.0
+def attempt_all(
+    evaluator: Evaluator, world: World, rng: np.random.Generator, *, attempts: int, temperature: float = 1.0
 ) -> Attempts:
     """`attempts` attempts at every configuration of the world; those of configuration c are c · attempts …"""
-    tasks = np.repeat(np.arange(world.num_configurations), attempts)
-    return play(evaluator, world, world.start(tasks), rng, temperature=temperature)
+    configurations = np.repeat(np.arange(world.num_configurations), attempts)
+    return attempt(evaluator, world, world.start(configurations), rng, temperature=temperature)
+
+
+def _attempt(evaluator: Evaluator, world: World, state: Any, rng: np.random.Generator, temperature: float) -> Attempts:
+    """All rows of `state` in one call a step."""
+    num, horizon = len(state), int(world.horizon)
+    rewards, lengths, success = np.zeros(num, np.float32), np.zeros(num, np.int64), np.zeros(num, np.bool_)
+    entropies = np.zeros(num)
+    actions = np.full((num, horizon), NO_ACTION, np.int32)
+    places = np.zeros((num, horizon + 1), np.int64)
+    places[:, 0] = world.places(state)
+    for step, moment in enumerate(play(evaluator, world, state, rng, temperature=temperature)):
+        live = moment.live
+        entropies[live] += entropy(moment.outputs.logits, temperature)
+        rewards[live] += moment.result.reward
+        lengths[live] += 1
+        actions[live, step] = moment.actions
+        places[live, step + 1] = world.places(moment.state)
+        note_success(world, moment, success, rewards)
+    row, column = np.nonzero(np.arange(horizon + 1) <= lengths[:, None])
+    strategies = label_visits(row, places[row, column], num)
+    return Attempts(rewards, success, lengths, strategies, entropies / np.maximum(lengths, 1), places, actions)
 
 
 def entropy(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
