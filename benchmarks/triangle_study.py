@@ -20,8 +20,8 @@ import numpy as np
 
 import polychromic as poly
 from polychromic.evaluate.attempts import play_tasks
+from polychromic.files import write_text
 from polychromic.finetuning.config import Config, make_config
-from polychromic.finetuning.run import write_text
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import parameters_hash
 from polychromic.tasks.triangle.discoveries import at_k, discoveries

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from polychromic.core.metrics import coverage, pass_at_k
 from polychromic.envs.describe import describe_world
-from polychromic.errors import UserError
+from polychromic.errors import Diverged, UserError
 from polychromic.evaluate.attempts import play_tasks
+from polychromic.files import read_lines
 from polychromic.finetuning.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS, VisitCounts, estimate
 from polychromic.finetuning.collect import FORK_RULES, collect
 from polychromic.finetuning.config import Config, in_unit_range, load_callable, make_config, scheduled
 from polychromic.finetuning.rollouts import Rollouts, Targets
-from polychromic.finetuning.run import Checkpoint, Run, check_folder, is_done, kept_policy_name, read_lines
+from polychromic.finetuning.run import Checkpoint, Run, check_folder, is_done, kept_policy_name
 from polychromic.finetuning.update import Coefficients, Learner, all_finite, init_learner, update
 from polychromic.policies.files import PolicyInfo, SavedPolicy, check_fits, load_policy, save_policy
 from polychromic.policies.inference import Evaluator
@@ -119,7 +120,8 @@ def _run_in(folder: Path, world: Any, saved: SavedPolicy, config: Config, watch:
             try:
                 learner, figures, evaluation = iterate(world, saved, learner, config, iteration, visits)
             except UserError as error:
-                raise UserError(f"iteration {iteration}: {error}; {_last_good(folder, kept)}") from error
+                kind = Diverged if isinstance(error, Diverged) else UserError
+                raise kind(f"iteration {iteration}: {error}; {_last_good(folder, kept)}") from error
             seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
             record(run, iteration, figures, evaluation, seconds, cpu_seconds)
             if watch:
@@ -296,7 +298,7 @@ def rollout_figures(rollouts: Rollouts) -> dict[str, Any]:
 
 def _refuse_not_finite(what: str, values: NDArray[Any], advice: str) -> None:
     if not np.isfinite(values).all():
-        raise UserError(f"{what} is no longer finite; {advice}")
+        raise Diverged(f"{what} is no longer finite; {advice}")
 
 
 def _last_good(folder: Path, iterations: int) -> str:
@@ -312,7 +314,8 @@ def _without_folder(world: Any, saved: SavedPolicy, config: Config, watch: Watch
         try:
             learner, figures, evaluation = iterate(world, saved, learner, config, iteration, visits)
         except UserError as error:
-            raise UserError(f"iteration {iteration}: {error}") from error
+            kind = Diverged if isinstance(error, Diverged) else UserError
+            raise kind(f"iteration {iteration}: {error}") from error
         metrics.append({"iteration": iteration, **figures})
         if evaluation:
             evaluations.append({"iteration": iteration + 1, **evaluation})

@@ -19,6 +19,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from polychromic.errors import UserError
+from polychromic.files import read_lines
 from polychromic.finetuning.advantages import VisitCounts
 from polychromic.finetuning.config import Config, make_config
 from polychromic.finetuning.loop import (
@@ -34,7 +35,7 @@ from polychromic.finetuning.loop import (
     record,
     rollout_figures,
 )
-from polychromic.finetuning.run import Checkpoint, Run, is_done, read_lines
+from polychromic.finetuning.run import Checkpoint, Run, is_done
 from polychromic.finetuning.update import (
     COMPILER_OPTIONS,
     Coefficients,
