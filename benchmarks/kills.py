@@ -23,7 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from polychromic.finetuning.run import CHECKPOINT_FORMAT, is_done, read_json, read_lines
+from polychromic.files import read_json, read_lines
+from polychromic.finetuning.run import CHECKPOINT_FORMAT, is_done
 from polychromic.policies.tensors import read_tensors
 
 CHECKPOINT_EVERY = 5

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import FuncFormatter
 
-from polychromic.policies.tensors import whole_file
+from polychromic.files import whole_file
 from polychromic.sweep.cells import PRETRAINED
 from reproduction.changes import STRICT, compared_with, trained_alike
 from reproduction.lines import METHOD_NAMES, NAMES, Found, Line, figure_name, line_name

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from polychromic.policies.tensors import whole_file
+from polychromic.files import whole_file
 from polychromic.report.tables import NOTHING, Table
 from reproduction import search
 from reproduction.changes import study_block

@@ -18,8 +18,7 @@ from typing import Any
 
 from polychromic.errors import UserError
 from polychromic.evaluate.targets import EVALUATION
-from polychromic.finetuning.run import read_json, read_lines
-from polychromic.policies.tensors import whole_file
+from polychromic.files import read_json, read_lines, whole_file
 from polychromic.sweep.cells import PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.progress import read_status
 from polychromic.sweep.run_cell import ATTEMPTS, EVALUATION_CPU, GREEDY, late_evaluation_name

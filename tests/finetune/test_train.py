@@ -15,8 +15,9 @@ import pytest
 from small_worlds import bandit, cross, table_policy
 
 import polychromic
-from polychromic import UserError, advantages
+from polychromic import UserError
 from polychromic.envs.describe import describe_world
+from polychromic.finetuning import advantages
 from polychromic.finetuning.config import make_config
 from polychromic.finetuning.loop import (
     COLLECTING,

@@ -15,7 +15,7 @@ from polychromic.errors import UserError
 from polychromic.evaluate.policy import SWEEP, evaluate_policy
 from polychromic.evaluate.scores import one_line
 from polychromic.evaluate.targets import EVALUATION, Target, find_target, pretrained_of, short_name, world_of
-from polychromic.finetuning.run import write_text
+from polychromic.files import write_text
 from polychromic.tasks.triangle.discoveries import in_words
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from polychromic.envs.grid.tasks import TASKS
 from polychromic.envs.registry import world_for
 from polychromic.errors import UserError
-from polychromic.finetuning.run import read_json
+from polychromic.files import read_json
 from polychromic.policies.files import SavedPolicy, available_policies, check_fits, load_policy
 from polychromic.policies.tensors import parameters_hash
 

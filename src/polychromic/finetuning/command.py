@@ -15,10 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from polychromic.envs.grid.tasks import TASKS
 from polychromic.envs.registry import world_for
 from polychromic.errors import UserError
+from polychromic.files import read_table
 from polychromic.finetuning.config import Config, make_config
 from polychromic.finetuning.config_check import nearest
 from polychromic.finetuning.loop import Result, Watcher, check_run, finetune
-from polychromic.finetuning.run import is_done, read_table
+from polychromic.finetuning.run import is_done
 from polychromic.policies.files import check_fits, load_policy
 
 FAINT = 0.05  # a polychromic signal below this share of GAE's is worth a word

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from polychromic.core.metrics import coverage, pass_at_k
 from polychromic.envs.protocol import World, description
 from polychromic.errors import Diverged, UserError
+from polychromic.files import read_lines
 from polychromic.finetuning.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS, VisitCounts, estimate
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.collect import FORK_RULES, collect
 from polychromic.finetuning.config import Config, in_unit_range, load_callable, make_config, scheduled
 from polychromic.finetuning.rollouts import Rollouts, Targets
-from polychromic.finetuning.run import Checkpoint, Run, Unsaved, check_folder, is_done, kept_policy_name, read_lines
+from polychromic.finetuning.run import Checkpoint, Run, Unsaved, check_folder, is_done, kept_policy_name
 from polychromic.finetuning.update import Coefficients, Learner, all_finite, init_learner, update
 from polychromic.policies.files import PolicyInfo, SavedPolicy, load_policy, save_policy
 from polychromic.policies.fit import check_fits

@@ -1,4 +1,4 @@
-"""A run on disk: what was asked for, what happened, and where to go on after an interruption.
+"""A run on disk: what was asked for, what happened, and where to resume after an interruption.
 
 config.json            the resolved configuration, the task and the policy that it started from
 metrics.jsonl          a line per iteration
@@ -13,26 +13,38 @@ done.json              there when the run is complete
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
+import errno
+import hashlib
 import json
 import os
 import time
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import jax
 import numpy as np
 
 from polychromic.errors import UserError
+from polychromic.files import (
+    Count,
+    checked,
+    is_partial,
+    lock_file,
+    open_log,
+    read_json,
+    read_json_or,
+    readable_lines,
+    remove_partial,
+    write_json,
+)
 from polychromic.policies.tensors import (
-    PARTIAL,
+    check_finite,
     fill_tree,
     named_arrays,
+    parse_object,
     read_tensors,
-    remove_partial,
-    whole_file,
     write_tensors,
 )
 
@@ -43,6 +55,24 @@ BESIDE = (".lock", "cell.json", "cell.lock", "settings.json", "attempts.jsonl", 
 # Files that are replaced whole.
 WHOLE = ("config.json", "checkpoint.safetensors", "policy.safetensors", "policy-*.safetensors", "done.json")
 LOGS = ("metrics.jsonl", "evaluations.jsonl", TIMING)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class _Header(TypedDict):
+    """What a checkpoint says beside its arrays."""
+
+    iteration: Count
+    log_bytes: dict[str, Count]
+    log_sha256: NotRequired[dict[str, str]]  # of so many bytes; not in checkpoints of earlier versions
+
+
+class _Description(TypedDict):
+    config: dict[str, Any]
+    policy: str
+
+
+class _Done(TypedDict):
+    iterations: Count
 
 
 class Checkpoint(NamedTuple):
@@ -59,88 +89,121 @@ class Run:
     def __init__(self, folder: Path, description: Mapping[str, Any]) -> None:
         """Open a new folder, or one that was made for exactly the same run."""
         self.folder = folder
-        described = json.loads(json.dumps(description))
-        check_folder(folder, described)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / ".lock").open("w")
-        except OSError as error:
-            raise UserError(
-                f"out: cannot write to {folder} ({error.strerror}); give a folder that can be written"
-            ) from error
+        self._saved = 0  # iterations at the last checkpoint
         self._logs: dict[str, Any] = {}
+        self._digests = {name: hashlib.sha256() for name in LOGS if name != TIMING}
         self._board: Any = None
         self._timed = False  # the first iteration after a start takes longer: it compiles
+        described = json.loads(json.dumps(description))
+        self._iterations = described["config"].get("iterations")
+        check_folder(folder, described)
+        with self._telling(everywhere=True):
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock = lock_file(folder / ".lock")
+            except BlockingIOError as error:
+                raise UserError(f"out: another process is writing to {folder}") from error
         try:
-            self._acquire()
             check_folder(folder, described)  # again: now nobody else can change it
             remove_partial(folder, WHOLE)
             if not (folder / "config.json").exists() or not _has_begun(folder):
-                write_text(folder / "config.json", json.dumps(described, indent=1) + "\n")
-        except UserError:
+                with self._telling(everywhere=True):
+                    write_json(folder / "config.json", described)
+        except BaseException:
             self._lock.close()
             raise
 
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for file in (*self._logs.values(), self._board, self._lock):
-            if file is not None:
-                file.close()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        with self._telling():
+            self._close(quietly=error is not None)
+            if isinstance(error, OSError):
+                raise error
 
-    def _acquire(self) -> None:
+    def _close(self, *, quietly: bool) -> None:
+        with contextlib.ExitStack() as closing:
+            for file in (*self._logs.values(), self._board, self._lock):
+                if file is not None:
+                    # What a full disk did not take cannot be written now either, and why is known by then.
+                    if quietly:
+                        closing.enter_context(contextlib.suppress(OSError))
+                    closing.callback(file.close)
+
+    @contextlib.contextmanager
+    def _telling(self, *, everywhere: bool = False) -> Iterator[None]:
+        """A full disk, or what else the system says about a file of the run, is told in one line.
+
+        everywhere: of any file; else only of the run's, as a world may have files of its own.
+        """
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
         except OSError as error:
-            raise UserError(f"out: another process is writing to {self.folder}") from error
+            if not everywhere and error.errno not in NO_SPACE and not is_inside(error.filename, self.folder):
+                raise
+            advice = "free some space" if error.errno in NO_SPACE else "give a folder that can be written"
+            lost = "; nothing is lost: the same command resumes the run" if self._logs else ""
+            where = error.filename if isinstance(error.filename, str) else self.folder
+            raise UserError(f"out: cannot write to {where} ({error.strerror}); {advice}{lost}") from error
 
     def resume(self, learner: Any) -> Checkpoint:
         """The last checkpoint, in the shape of `learner`; logs are cut back to it. A fresh run starts at 0."""
         path = self.folder / "checkpoint.safetensors"
+        header: _Header = {"iteration": 0, "log_bytes": {}}
+        checkpoint = Checkpoint(0, learner, {})
         if path.exists():
             tensors, metadata = read_tensors(path, CHECKPOINT_FORMAT)
-            header = json.loads(metadata["header"])
-            keys, counts = tensors.pop("visit_keys"), tensors.pop("visit_counts")
-            restored = fill_tree(path, jax.eval_shape(lambda: learner), tensors)
+            check_finite(path, tensors)
+            header = checked(parse_object(path, metadata["header"]), _Header, f"{path}: header")
+            visits = _visits(path, tensors.pop("visit_keys", None), tensors.pop("visit_counts", None))
             checkpoint = Checkpoint(
-                header["iteration"], restored, dict(zip(keys.tolist(), counts.tolist(), strict=True))
+                header["iteration"], fill_tree(path, jax.eval_shape(lambda: learner), tensors), visits
             )
-            lengths = header["log_bytes"]
-        else:
-            checkpoint, lengths = Checkpoint(0, learner, {}), {}
-        for name in LOGS:
-            # What was written after the checkpoint will be written again.
-            log = (self.folder / name).open("a+b")
-            kept = lengths.get(name, 0) if name != TIMING else self._timed_before(checkpoint.iteration)
-            if log.seek(0, os.SEEK_END) < kept:
-                log.close()
-                raise UserError(
-                    f"out: {self.folder / name} is shorter than at the last checkpoint, so lines of it are lost; "
-                    "put the file back, or give another folder"
-                )
-            log.truncate(kept)
-            self._logs[name] = log
+        with self._telling(everywhere=True):
+            kept = {name: self._kept(path, name, header) for name in LOGS}
+            for name in LOGS:
+                # What was written after the checkpoint will be written again.
+                self._logs[name] = open_log(self.folder / name)
+                self._logs[name].truncate(kept[name])
+        self._saved = checkpoint.iteration
         return checkpoint
 
-    def _timed_before(self, iteration: int) -> int:
-        """The length of the timing log up to an iteration. Seconds differ from run to run: no checkpoint holds it."""
-        path = self.folder / TIMING
-        kept = 0
-        for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
-            if not line.endswith(b"\n") or json.loads(line)["iteration"] >= iteration:
-                break
-            kept += len(line)
-        return kept
+    def _kept(self, path: Path, name: str, header: _Header) -> int:
+        """How much of a log belongs to the checkpoint; refused where one does not go with the other."""
+        file, iteration = self.folder / name, header["iteration"]
+        content = file.read_bytes() if file.exists() else b""
+        if name == TIMING:
+            return _timed_before(content, iteration)
+        length = header["log_bytes"].get(name, 0)
+        if len(content) < length:
+            raise UserError(
+                f"out: {file} is shorter than at the last checkpoint, so lines of it are lost; "
+                "put the file back, or give another folder"
+            )
+        self._digests[name].update(content[:length])
+        if header.get("log_sha256", {}).get(name, (now := self._digests[name].hexdigest())) != now:
+            raise UserError(
+                f"out: {file} was changed since the last checkpoint; put the file back, or give another folder"
+            )
+        lines = content.count(b"\n", 0, length)
+        too_far = self._iterations is not None and iteration > self._iterations
+        if name == "metrics.jsonl" and (lines != iteration or too_far):
+            raise UserError(
+                f"out: {path} is said to be after {iteration} iterations of {self._iterations}, but {file} has {lines} "
+                "up to it; the checkpoint is damaged: put back a copy, or give another folder"
+            )
+        return length
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Make a checkpoint; a kill at any moment leaves this one or the one before."""
         for log in self._logs.values():
             log.flush()
             os.fsync(log.fileno())
-        header = {
+        header: _Header = {
             "iteration": checkpoint.iteration,
             "log_bytes": {name: log.seek(0, os.SEEK_END) for name, log in self._logs.items() if name != TIMING},
+            "log_sha256": {name: digest.hexdigest() for name, digest in self._digests.items()},
         }
         visits = sorted(checkpoint.visits.items())
         tensors = {
@@ -151,14 +214,24 @@ class Run:
         write_tensors(
             self.folder / "checkpoint.safetensors", tensors, {"format": CHECKPOINT_FORMAT, "header": json.dumps(header)}
         )
+        self._saved = checkpoint.iteration
+
+    def last_good(self) -> str:
+        """Where a run that cannot continue can be taken up, as the end of a message."""
+        if not self._saved:
+            return "; no checkpoint had been written yet"
+        path = self.folder / "checkpoint.safetensors"
+        return f"; the last good checkpoint, after {self._saved} iterations, is {path}"
 
     def log(self, name: str, iteration: int, figures: Mapping[str, Any]) -> None:
         """Add a line to one of `LOGS`, and its numbers to TensorBoard."""
         started = {"start": True} if name == TIMING and not self._timed else {}
         self._timed = self._timed or name == TIMING
-        line = json.dumps({"iteration": iteration, **figures, **started})
-        self._logs[name].write(line.encode() + b"\n")
+        line = json.dumps({"iteration": iteration, **figures, **started}).encode() + b"\n"
+        self._logs[name].write(line)
         self._logs[name].flush()
+        if name in self._digests:
+            self._digests[name].update(line)
         if self._board is None:
             self._board = _Board(self.folder / "tensorboard", iteration)
         numbers = {key: float(value) for key, value in figures.items() if isinstance(value, int | float)}
@@ -166,7 +239,40 @@ class Run:
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Mark the run as complete."""
-        write_text(self.folder / "done.json", json.dumps(summary, indent=1) + "\n")
+        write_json(self.folder / "done.json", summary)
+
+
+class Unsaved:
+    """A run that is kept nowhere but in memory."""
+
+    folder: Path | None = None
+
+    def __init__(self) -> None:
+        self._logs: dict[str, list[dict[str, Any]]] = {name: [] for name in LOGS}
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """A dict per iteration."""
+        return self._logs["metrics.jsonl"]
+
+    @property
+    def evaluations(self) -> list[dict[str, Any]]:
+        """A dict per evaluation."""
+        return self._logs["evaluations.jsonl"]
+
+    def log(self, name: str, iteration: int, metrics: Mapping[str, Any]) -> None:
+        """Add a line to one of `LOGS`."""
+        self._logs[name].append({"iteration": iteration, **metrics})
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Nothing to save to."""
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Nothing to mark."""
+
+    def last_good(self) -> str:
+        """Nothing was kept."""
+        return ""
 
 
 def kept_policy_name(iterations: int) -> str:
@@ -176,13 +282,13 @@ def kept_policy_name(iterations: int) -> str:
 
 def kept_policies(folder: Path) -> dict[int, Path]:
     """The policies that a run kept before its end, by the number of iterations they are after."""
-    found = {int(path.stem.removeprefix("policy-")): path for path in folder.glob("policy-*.safetensors")}
-    return dict(sorted(found.items()))
+    named = {path.stem.removeprefix("policy-"): path for path in folder.glob("policy-*.safetensors")}
+    return {int(number): named[number] for number in sorted(filter(str.isdecimal, named), key=int)}
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a folder holds a complete run."""
-    return (folder / "done.json").exists()
+    """Whether a folder holds a complete run. A damaged mark is none: it is made again from the last checkpoint."""
+    return read_json_or(folder / "done.json", _Done, None) is not None
 
 
 def _has_begun(folder: Path) -> bool:
@@ -199,20 +305,21 @@ def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
         raise UserError(f"out: cannot write to {folder} (it is a file); give a folder")
     path = folder / "config.json"
     if not path.exists():
-        strange = sorted(file.name for file in folder.iterdir() if file.name not in BESIDE)
-        strange = [name for name in strange if not (name.startswith(".") and name.endswith(PARTIAL))]
+        names = sorted(file.name for file in folder.iterdir())
+        strange = [name for name in names if name not in BESIDE and not is_partial(name)]
         if strange:
             raise UserError(f"out: {folder} is not empty ({strange[0]}, …) and holds no run; give a new folder")
         return
-    found = read_json(path)
-    if not isinstance(found, dict) or not isinstance(found.get("config"), dict) or "policy" not in found:
-        raise UserError(f"out: {path} was not written by polychromic finetune; give a new folder")
+    try:
+        found = read_json(path, _Description)
+    except UserError as error:
+        raise UserError(f"out: {path} was not written by polychromic finetune ({error}); give a new folder") from error
     if not _has_begun(folder):
         return
     for name, (before, now) in _differences(found, json.loads(json.dumps(description))):
         raise UserError(
             f"out: {folder} holds a run with {name} = {before!r}, now it is {now!r}; "
-            "give another folder, or the same settings to go on with it"
+            "give another folder, or the same settings to resume it"
         )
 
 
@@ -245,43 +352,32 @@ class _Board:
         self._file.close()
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a log; a last line that was cut off is left out."""
-    if not path.exists():
-        return []
-    lines = path.read_bytes().split(b"\n")
-    try:
-        return [json.loads(line) for line in lines[:-1] if line]
-    except ValueError as error:
-        raise UserError(f"{path} has a line that is not JSON: {error}") from error
+def is_inside(name: object, folder: Path) -> bool:
+    """Whether a file that the system named in an error is in a folder."""
+    if not isinstance(name, str | bytes):
+        return False
+    path = Path(os.fsdecode(name))
+    return path.absolute().is_relative_to(folder.absolute()) or path.resolve().is_relative_to(folder.resolve())
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file of a run."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from error
+def _visits(path: Path, keys: Any, counts: Any) -> dict[int, int]:
+    if keys is None or counts is None or keys.ndim != 1 or keys.shape != counts.shape:
+        raise UserError(f"{path}: 'visit_keys' and 'visit_counts' do not fit together")
+    return dict(zip(keys.tolist(), counts.tolist(), strict=True))
 
 
-def read_table(field: str, path: Path) -> dict[str, Any]:
-    """The table in a TOML or JSON file that a user gave as `field`."""
-    kind, read = ("JSON", json.loads) if path.suffix == ".json" else ("TOML", tomllib.loads)
-    try:
-        values = read(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{field}: {path} cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise UserError(f"{field}: {path} is not {kind}: {error}") from error
-    if not isinstance(values, dict):
-        raise UserError(f"{field}: {path} holds a {type(values).__name__}; it must be a table of names and values")
-    return values
+def _timed_before(content: bytes, iteration: int) -> int:
+    """The length of the timing log up to an iteration, or up to where it is damaged: no result needs it.
 
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file so that it appears whole or not at all."""
-    with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+    Seconds differ from run to run, so no checkpoint holds it.
+    """
+    kept = 0
+    for line in content.splitlines(keepends=True):
+        number = next((one.get("iteration") for one in readable_lines(line)), None)
+        if not line.endswith(b"\n") or not isinstance(number, int) or number >= iteration:
+            break
+        kept += len(line)
+    return kept
 
 
 def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:

@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 
 from polychromic.errors import UserError
+from polychromic.files import Int, checked
 from polychromic.policies.networks import NETWORKS, build_policy
 from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import (
+    check_finite,
     fill_tree,
     named_arrays,
     parameters_hash,
@@ -76,7 +78,9 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
     tensors, metadata = read_tensors(path, FORMAT)
     header = _parse_header(path, metadata["header"])
     recorded = header["architecture"]
+    check_finite(path, tensors)
     if policy is None:
+        _check_size(path, recorded, len(tensors))
         policy, expected = _build_recorded(path, recorded)
     else:
         _compare_architectures(path, recorded, json.loads(json.dumps(dict(policy.architecture))))
@@ -152,16 +156,27 @@ def _build_recorded(path: Path, recorded: Mapping[str, Any]) -> tuple[Policy, An
         raise UserError(f"{path}: architecture: these options make no '{network}' network ({error})") from error
 
 
+def _check_size(path: Path, recorded: Mapping[str, Any], num_tensors: int) -> None:
+    """Refuse an architecture of more layers than the file has tensors before any of them is built."""
+    for name, value in recorded.items():
+        layers = len(value) if isinstance(value, list) and name != "code_triples" else 0
+        layers = value if "layers" in name and isinstance(value, int) else layers
+        if layers > num_tensors:
+            raise UserError(f"{path}: architecture: '{name}' makes {layers} layers, the file has {num_tensors} tensors")
+
+
+class _Header(TypedDict):
+    task: str
+    observation: str
+    architecture: dict[str, Any]
+    made: dict[str, Any]
+    vocabulary: list[str]
+    words_seen: list[str]
+    configurations: list[Int]
+
+
 def _parse_header(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
-    header = parse_object(path, text)
-    for name, kind in {"task": str, "observation": str, "architecture": dict, "made": dict}.items():
-        if not isinstance(header.get(name), kind):
-            raise UserError(f"{path}: header: '{name}' is {header.get(name)!r}, expected a {kind.__name__}")
-    for name, entry_kind in {"vocabulary": str, "words_seen": str, "configurations": int}.items():
-        found = header.get(name)
-        if not isinstance(found, list) or not all(type(entry) is entry_kind for entry in found):
-            raise UserError(f"{path}: header: '{name}' is {found!r}, expected a list of {entry_kind.__name__}")
-    return header
+    return checked(parse_object(path, text), _Header, f"{path}: header")  # type: ignore[no-any-return]
 
 
 def _compare_architectures(path: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:

@@ -1,86 +1,45 @@
-"""Pytrees of arrays in safetensors files: written whole or not at all, read with every difference named."""
+"""Pytrees of arrays in safetensors files: written with a checksum, read with every difference named."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import tempfile
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from polychromic.errors import UserError
+from polychromic.files import decode_json, write_bytes
 
-PARTIAL = ".partial"  # how the names of files end that are being written, or were when their process was killed
-
-
-@contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to, beside the target; at the end it replaces the target, after an error it is removed.
-
-    A reader sees the old file or the new one, never half of one. A kill leaves a hidden file that ends in .partial.
-    """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=PARTIAL)
-    os.close(handle)
-    partial = Path(name)
-    try:
-        yield partial
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        # Temporary files are private; the result gets what any new file gets.
-        mask = os.umask(0)
-        os.umask(mask)
-        partial.chmod(0o666 & ~mask)
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def remove_partial(folder: Path, names: Iterable[str], older_than: float = 0.0) -> None:
-    """Remove what kills left of the files with these names, or patterns of them; nobody else may be writing them.
-
-    older_than: seconds; where others may, only what nobody can be writing any more.
-    """
-    for name in names:
-        for partial in folder.glob(f".{name}.*{PARTIAL}"):
-            with contextlib.suppress(OSError):
-                if time.time() - partial.stat().st_mtime >= older_than:
-                    partial.unlink()
+CHECKSUM = "sha256"  # of everything else in a file, in its metadata
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
-    """A safetensors file of named arrays; metadata must have `format` and `header` for `read_tensors`."""
-    with whole_file(path) as partial:
-        save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, partial, dict(metadata))
-        _sort_metadata(partial)
+    """A safetensors file of named arrays with a checksum; metadata must have `format` and `header` for `read_tensors`.
 
-
-def _sort_metadata(path: Path) -> None:
-    """Put the metadata into one order: safetensors writes it in any, and equal content should be equal bytes."""
-    with path.open("r+b") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(length)
-        if len(text) != length:
-            raise OSError(f"{path}: the header has another length after sorting")
-        file.seek(8)
-        file.write(text)
+    Equal content is equal bytes: safetensors writes metadata in any order, so it is sorted.
+    """
+    arrays = {name: np.asarray(value, order="C") for name, value in tensors.items()}
+    described = {name: text for name, text in metadata.items() if name != CHECKSUM}
+    data = save(arrays, {**described, CHECKSUM: _checksum(arrays, described)})
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text = text.ljust(-(-len(text) // 8) * 8)
+    write_bytes(path, b"".join([len(text).to_bytes(8, "little"), text, data[8 + length :]]))
 
 
 def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arrays and the metadata of a file of the given format; anything else is refused by name."""
+    """The arrays and the metadata of a file of the given format; anything else is refused by name.
+
+    A file with a checksum must agree with it. Files of earlier versions have none.
+    """
     try:
         with safe_open(str(path), framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -89,19 +48,36 @@ def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[di
                 raise UserError(f"{path}: format is {found!r}, expected '{expected_format}'")
             if "header" not in metadata:
                 raise UserError(f"{path}: 'header' is missing from the metadata")
-            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
     except (SafetensorError, OSError, TypeError, AttributeError) as error:  # the last two: a type that NumPy has not
         raise UserError(f"{path}: not a whole safetensors file ({error})") from error
+    described = {name: text for name, text in metadata.items() if name != CHECKSUM}
+    if metadata.get(CHECKSUM, "") not in ("", _checksum(tensors, described)):
+        raise UserError(f"{path}: the checksum does not match: the file was damaged or changed; use another copy of it")
+    return tensors, metadata
+
+
+def _checksum(tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
+    """SHA-256 over metadata and tensors, with their names, types and shapes."""
+    digest = hashlib.sha256(json.dumps(sorted(metadata.items())).encode())
+    for name, array in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(array.dtype), array.shape]).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def check_finite(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> None:
+    """Refuse numbers that are infinite or NaN: nothing sensible comes of them."""
+    for name, array in sorted(tensors.items()):
+        if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
+            raise UserError(f"{path}: '{name}' has numbers that are infinite or NaN; use another copy of the file")
 
 
 def parse_object(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
     """The JSON object in the header of a file."""
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: header is not JSON ({error})") from error
+    header = decode_json(text, f"{path}: header is not JSON")
     if not isinstance(header, dict):
         raise UserError(f"{path}: header is a {type(header).__name__}, expected a JSON object")
     return header

@@ -21,7 +21,7 @@ from polychromic.envs.grid.missions import WORDS, mission_words
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.grid.world import make
 from polychromic.errors import UserError
-from polychromic.policies.tensors import whole_file
+from polychromic.files import whole_file
 from polychromic.pretrain.demonstrations import (
     Demonstrations,
     content_hash,

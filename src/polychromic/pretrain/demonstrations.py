@@ -23,7 +23,7 @@ from polychromic.envs.grid.missions import unknown_words
 from polychromic.envs.grid.step import NUM_ACTIONS
 from polychromic.envs.grid.world import GridWorld, make
 from polychromic.errors import UserError
-from polychromic.policies.tensors import whole_file
+from polychromic.files import whole_file
 
 FORMAT = "polychromic-demonstrations-1"
 # What reading a damaged archive ends in, depending on the byte.

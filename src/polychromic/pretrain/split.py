@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.errors import UserError
-from polychromic.policies.tensors import whole_file
+from polychromic.files import whole_file
 from polychromic.pretrain.demonstrations import NO_SEED, Demonstrations, content_hash
 
 FORMAT = "polychromic-configurations-1"

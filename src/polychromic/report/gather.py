@@ -10,7 +10,7 @@ from typing import Any
 from polychromic.errors import UserError
 from polychromic.evaluate.policy import FORMAT
 from polychromic.evaluate.targets import EVALUATION, described_run
-from polychromic.finetuning.run import read_json, read_lines
+from polychromic.files import read_json, read_lines
 from polychromic.report.shape import check_shape
 
 FIGURES = (

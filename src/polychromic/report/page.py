@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from polychromic import __version__
-from polychromic.policies.tensors import whole_file
+from polychromic.files import whole_file
 from polychromic.report.compare import (
     Comparison,
     Method,

@@ -15,8 +15,8 @@ from polychromic.envs.grid import codes
 from polychromic.errors import UserError
 from polychromic.finetuning.attempts import Attempts, play
 from polychromic.evaluate.targets import find_target, world_of
+from polychromic.files import whole_file
 from polychromic.policies.inference import Evaluator
-from polychromic.policies.tensors import whole_file
 
 _SIGNS = {"empty": "  ", "goal": "▓▓", "lava": "≈≈", "wall": "██", "floor": "··"}
 _THINGS = {

@@ -12,8 +12,8 @@ from typing import Any
 
 from polychromic.errors import UserError
 from polychromic.evaluate.targets import short_name
+from polychromic.files import read_json, write_text
 from polychromic.finetuning.config import make_config
-from polychromic.finetuning.run import read_json, write_text
 from polychromic.policies.files import PolicyInfo, read_identity
 
 PRETRAINED = "pretrained"  # the method of a cell that only evaluates the base policy

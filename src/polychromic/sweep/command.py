@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.live import Live
 
 from polychromic.errors import UserError
-from polychromic.finetuning.run import read_json
+from polychromic.files import read_json
 from polychromic.policies.files import available_policies, policy_path
 from polychromic.sweep.cells import Cell, Evaluation, find_cells, is_done, make_cells, write_cells
 from polychromic.sweep.drive import Engine, Summary, drive

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from polychromic.errors import UserError
+from polychromic.files import read_table
 from polychromic.finetuning.config_check import nearest
-from polychromic.finetuning.run import read_table
 from polychromic.sweep.cells import Evaluation
 
 LISTS = ("tasks", "methods", "seeds")

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from polychromic.errors import UserError
-from polychromic.finetuning.run import read_json
+from polychromic.files import read_json
 from polychromic.sweep.cells import CELL, FIGURES, PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.lock import holder
 from polychromic.sweep.run_cell import ATTEMPTS, SECONDS

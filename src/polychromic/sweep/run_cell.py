@@ -188,7 +188,7 @@ def _finetune_and_evaluate(folder: Path) -> None:
 @contextlib.contextmanager
 def _cpu_seconds_kept(folder: Path, name: str) -> Iterator[None]:
     """What an evaluation costs, by its file: after an interruption those that are there are not made again."""
-    from polychromic.finetuning.run import read_json, write_text
+    from polychromic.files import read_json, write_text
 
     began = time.process_time()
     yield

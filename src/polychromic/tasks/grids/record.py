@@ -22,7 +22,7 @@ from polychromic.envs.grid.load import make_minigrid, quiet, read_level
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.grid.world import GridWorld
 from polychromic.errors import UserError
-from polychromic.policies.tensors import whole_file
+from polychromic.files import whole_file
 from polychromic.pretrain.demonstrations import (
     Demonstrations,
     concatenate,

@@ -1,0 +1,244 @@
+"""Files: written whole or not at all, read with every fault in one line, held by one process at a time.
+
+Everything that the package reads as JSON comes in through `decode_json`, and what it must hold is declared as a type
+that msgspec checks. POSIX only: locks are `flock`, and links are not followed where something is written in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import msgspec
+
+from polychromic.errors import UserError
+
+PARTIAL = ".partial"  # how the names of files end that are being written, or were when their process was killed
+
+# Numbers of files. No number in a run comes near the bounds; infinity and NaN are outside.
+_LARGEST = 10**15
+Int = Annotated[int, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
+Float = Annotated[float, msgspec.Meta(ge=-float(_LARGEST), le=float(_LARGEST))]
+
+
+# ---------------------------------------------------------------------- writing
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to, beside the target; at the end it replaces the target, after an error it is removed.
+
+    A reader sees the old file or the new one, never half of one. A kill leaves a hidden file, .NAME.XXXX.partial.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=PARTIAL)
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        # Temporary files are private; the result gets what any new file gets.
+        mask = os.umask(0)
+        os.umask(mask)
+        partial.chmod(0o666 & ~mask)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def remove_partial(folder: Path, names: Iterable[str], older_than: float = 0.0) -> None:
+    """Remove what kills left of the files with these names, or patterns of them; nobody else may be writing them.
+
+    older_than: seconds; where others may, only what nobody can be writing any more.
+    """
+    for name in names:
+        for partial in folder.glob(f".{name}.*{PARTIAL}"):
+            with contextlib.suppress(OSError):
+                if time.time() - partial.stat().st_mtime >= older_than:
+                    partial.unlink()
+
+
+def is_partial(name: str) -> bool:
+    """Whether a file of this name is, or was, being written."""
+    return name.startswith(".") and name.endswith(PARTIAL)
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file so that it appears whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_bytes(data)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file so that it appears whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: str | os.PathLike[str], value: Any, *, indent: int | None = 1) -> None:
+    """Write JSON, indented or on one line, so that it appears whole or not at all."""
+    separators = None if indent is not None else (",", ":")
+    write_text(path, json.dumps(value, indent=indent, separators=separators, ensure_ascii=indent is not None) + "\n")
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """A file to read and to add lines to. A link is refused: whatever it points at would be changed."""
+    return os.fdopen(_open_in_place(path, os.O_APPEND), "a+b")
+
+
+def lock_file(path: Path, *, wait: bool = False) -> IO[str]:
+    """Open a file and hold the lock on it until it is closed or the process ends. Its content stays as it is.
+
+    Raises BlockingIOError if another process holds it, unless told to wait. A link is refused.
+    """
+    file = os.fdopen(_open_in_place(path, 0), "r+", encoding="utf-8", errors="replace")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _open_in_place(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UserError(f"{path} is a symbolic link; nothing is written through links: remove it") from error
+        raise
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def decode_json(data: bytes | str, where: str) -> Any:
+    """The value of a JSON text; whatever is wrong with it is one line that begins with `where`."""
+    try:
+        return msgspec.json.decode(data)
+    except (ValueError, RecursionError) as error:  # ValueError: msgspec's own errors, and bytes that are not UTF-8
+        raise UserError(f"{where}: {_not_json(error)}") from error
+
+
+def checked(value: Any, kind: Any, where: str) -> Any:
+    """A decoded value, if it is of the kind; else a line that begins with `where` and names the first wrong entry.
+
+    kind: anything msgspec knows, such as a TypedDict; entries that it does not name may be there too.
+    """
+    try:
+        msgspec.convert(value, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UserError(f"{where}: {_wrong_entry(error)}") from error
+    return value
+
+
+def read_json(path: Path, kind: Any = Any) -> Any:
+    """The content of a JSON file, checked to be of the kind (see `checked`)."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror})") from error
+    value = decode_json(data, f"{path} cannot be read")
+    return value if kind is Any else checked(value, kind, f"{path} is damaged")
+
+
+def read_json_or(path: Path, kind: Any, otherwise: Any) -> Any:
+    """The content of a JSON file, or something else if it is missing or damaged: for what can be made again."""
+    try:
+        return read_json(path, kind)
+    except UserError:
+        return otherwise
+
+
+def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[dict[str, Any]]:
+    """The whole lines of a log, each of the kind; a last line that was cut off is left out."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror})") from error
+    damaged = f"{path} is damaged: line"
+    return [
+        checked(decode_json(line, f"{damaged} {number}"), kind, f"{damaged} {number}")
+        for number, line in enumerate(lines[:-1], start=1)
+        if line
+    ]
+
+
+def readable_lines(data: bytes) -> list[dict[str, Any]]:
+    """The lines of a log that hold a table; others, cut off by a kill or damaged, are left out."""
+    found = []
+    for line in data.split(b"\n"):
+        with contextlib.suppress(ValueError, RecursionError):
+            found.append(msgspec.json.decode(line))
+    return [line for line in found if isinstance(line, dict)]
+
+
+def read_table(field: str, path: Path) -> dict[str, Any]:
+    """The table in a TOML or JSON file that a user gave as `field`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{field}: {path} cannot be read ({error.strerror})") from error
+    if path.suffix == ".json":
+        values = decode_json(data, f"{field}: {path} is not JSON")
+    else:
+        try:
+            values = tomllib.loads(data.decode())
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{field}: {path} is not TOML: {_one_line(error)}") from error
+    if not isinstance(values, dict):
+        raise UserError(f"{field}: {path} holds a {type(values).__name__}; it must be a table of names and values")
+    return values
+
+
+def _not_json(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else _one_line(error)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "null",
+}
+
+
+def _wrong_entry(error: Exception) -> str:
+    """What msgspec says about a value, in our words: the entry, what it is and what it must be."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    text, _, place = str(error).partition(" - at `$")
+    entry = place.rstrip("`").lstrip(".")
+    missing = re.fullmatch("Object missing required field `(.+)`", text)
+    if missing:
+        return f"it has no '{f'{entry}.' if entry else ''}{missing[1]}'"
+    named = f"'{entry}'" if entry else "it"
+    kinds = re.fullmatch("Expected `(.+)`, got `(.+)`", text)
+    if kinds:
+        wanted = " or ".join(_WORDS.get(kind.strip(), kind.strip()) for kind in kinds[1].split("|"))
+        return f"{named} is {_WORDS.get(kinds[2], kinds[2])}; it must be {wanted}"
+    if text.startswith(("Expected `int` ", "Expected `float` ", "Number out of range")):
+        return f"{named} is out of range"
+    return f"{named}: {text}"
