@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polychromic.envs.protocol import World, task_name
+from polychromic.envs.registry import find_spec
 from polychromic.errors import UserError
-from polychromic.finetuning.attempts import attempt_all
 from polychromic.evaluate.perturbed import perturbed_starts, score_starts
-from polychromic.evaluate.recordings import legend, record
-from polychromic.evaluate.scores import PENALTIES, ROOM_SETS, rounded, summarise
+from polychromic.evaluate.recordings import record
+from polychromic.evaluate.scores import summarise
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.files import SavedPolicy
+from polychromic.policies.fit import check_fits
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import parameters_hash
-from polychromic.tasks.grids.exact import FOUR_ROOMS, exact_scores
-from polychromic.tasks.triangle.discoveries import discoveries
 
 FORMAT = "polychromic-evaluation-1"
-SWEEP = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
+TEMPERATURES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
 MOST_ATTEMPTS = 100_000  # at each configuration, all of which are in memory at once
 
 
@@ -35,29 +35,29 @@ class Choices:
     """Attempts at each configuration; pass@k is estimated for k = 1 up to this."""
     temperature: float = 1.0
     """Sampling temperature."""
-    sweep: tuple[float, ...] = ()
+    temperatures: tuple[float, ...] = ()
     """Temperatures to try with fewer attempts; the best by success is then evaluated in full with fresh attempts."""
-    sweep_attempts: int = 32
-    """Attempts at each configuration and temperature of the sweep."""
+    scan_attempts: int = 32
+    """Attempts at each configuration and temperature of the scan."""
     seed: int = 0
     """Seed of everything random."""
     record: bool = True
-    """Whether to keep an episode of every distinct strategy for the report's viewer (grid worlds only)."""
+    """Whether to keep an episode of every distinct strategy for the report's viewer (of worlds that have one)."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.attempts <= MOST_ATTEMPTS:
             raise UserError(f"attempts is {self.attempts}; it must be between 1 and {MOST_ATTEMPTS}")
-        if self.sweep_attempts < 1:
-            raise UserError(f"sweep_attempts is {self.sweep_attempts}; it must be at least 1")
+        if self.scan_attempts < 1:
+            raise UserError(f"scan_attempts is {self.scan_attempts}; it must be at least 1")
         if self.seed < 0:
             raise UserError(f"seed is {self.seed}; it must be 0 or more")
-        for temperature in (self.temperature, *self.sweep):
+        for temperature in (self.temperature, *self.temperatures):
             if not 0 <= temperature < float("inf"):
-                raise UserError(f"temperature is {temperature}; it must be a number from 0 on")
+                raise UserError(f"temperature is {temperature}; it must be at least 0")
 
 
 def evaluate_policy(
-    world: Any,
+    world: World,
     saved: SavedPolicy,
     *,
     pretrained: SavedPolicy | None = None,
@@ -67,11 +67,11 @@ def evaluate_policy(
     """Success, reward, pass@k, coverage, entropy and strategies of a policy on every configuration of a world.
 
     Args:
-        world: any forkable world; a reward above 0 counts as success.
+        world: any world.
         saved: the policy (`polychromic.load_policy`, or the `policy` of a result of `polychromic.finetune`).
-        pretrained: if given, the policy is also scored from perturbed starts in the rooms that this one visits.
+        pretrained: if given, the policy is also scored from perturbed starts in the places that this one visits.
         watch: called with a line before each part.
-        choices: fields of `polychromic.evaluate.policy.Choices`: attempts, temperature, sweep, sweep_attempts,
+        choices: fields of `polychromic.evaluate.policy.Choices`: attempts, temperature, temperatures, scan_attempts,
             seed, record.
 
     Returns:
@@ -79,101 +79,71 @@ def evaluate_policy(
     """
     chosen = Choices(**choices)
     say = watch or (lambda _: None)
-    evaluator = Evaluator(saved.policy, saved.params, getattr(world, "mission_tokens", None))
-    found: dict[str, Any] = {
+    check_fits(saved, world, other_task=True)
+    evaluator = Evaluator(saved.policy, saved.params, world.tables())
+    evaluation: dict[str, Any] = {
         **_description(world, saved, chosen),
         "result": _at(world, evaluator, chosen, chosen.temperature, (0,), say),
     }
-    if chosen.sweep:
-        found |= _best_temperature(world, evaluator, chosen, say)
+    if chosen.temperatures:
+        evaluation |= _best_temperature(world, evaluator, chosen, say)
     if pretrained is not None:
         say("perturbed starts")
-        base = Evaluator(pretrained.policy, pretrained.params, getattr(world, "mission_tokens", None))
+        base = Evaluator(pretrained.policy, pretrained.params, world.tables())
         starts = perturbed_starts(world, base, seed=chosen.seed)
-        for name in [name for name in ("result", "best") if name in found]:
-            found[name]["perturbed"] = {
-                **score_starts(
-                    evaluator,
-                    world,
-                    starts,
-                    np.random.default_rng([chosen.seed, 4]),
-                    temperature=found[name]["temperature"],
-                    seed=chosen.seed,
-                ),
-                "pretrained": parameters_hash(pretrained.params),
-            }
-    return found
+        for part in [evaluation[name] for name in ("result", "best") if name in evaluation]:
+            rng = np.random.default_rng([chosen.seed, 4])
+            scored = score_starts(evaluator, world, starts, rng, temperature=part["temperature"], seed=chosen.seed)
+            part["perturbed"] = {**scored, "pretrained": parameters_hash(pretrained.params)}
+    return evaluation
 
 
 def _at(
-    world: Any, evaluator: Evaluator, chosen: Choices, temperature: float, stream: tuple[int, ...], say: Any
+    world: World, evaluator: Evaluator, chosen: Choices, temperature: float, stream: tuple[int, ...], say: Any
 ) -> dict[str, Any]:
     """Everything at one temperature."""
     say(f"{world.num_configurations} × {chosen.attempts} attempts at temperature {temperature:g}")
     rng = np.random.default_rng([chosen.seed, *stream])
     attempts = attempt_all(evaluator, world, rng, attempts=chosen.attempts, temperature=temperature)
-    found = summarise(attempts, horizons_of(world), temperature=temperature, seed=chosen.seed)
-    if temperature > 0 and _exactly_solvable(world, evaluator):
-        say("exact values by dynamic programming")
-        found["exact"] = exact_figures(world, evaluator, temperature, chosen.attempts)
-    if getattr(world, "task", "") == "triangle":
-        found["triangle"] = discoveries(attempts, world.seeds)
-    if chosen.record and hasattr(world, "grids"):
-        found["recordings"] = record(world, attempts)
-    return found
+    measured = summarise(attempts, world, temperature=temperature, seed=chosen.seed)
+    spec = find_spec(world.task) if world.task else None
+    for metric in spec.metrics if spec else ():
+        say(metric.name)
+        value = metric.measure(world, evaluator, attempts, temperature)
+        if value is not None:
+            measured[metric.name] = value
+    if chosen.record and world.scenery():
+        measured["recordings"] = record(world, attempts)
+    return measured
 
 
-def _best_temperature(world: Any, evaluator: Evaluator, chosen: Choices, say: Any) -> dict[str, Any]:
-    """Choose on some attempts, evaluate on others: the best of several noisy figures would flatter itself."""
+def _best_temperature(world: World, evaluator: Evaluator, chosen: Choices, say: Any) -> dict[str, Any]:
+    """Choose on some attempts, evaluate on others: the best of several noisy numbers would flatter itself."""
     tried = []
-    for number, temperature in enumerate(chosen.sweep):
-        say(f"sweep: temperature {temperature:g}")
+    for number, temperature in enumerate(chosen.temperatures):
+        say(f"scan: temperature {temperature:g}")
         rng = np.random.default_rng([chosen.seed, 1, number])
-        few = min(chosen.sweep_attempts, chosen.attempts)
+        few = min(chosen.scan_attempts, chosen.attempts)
         attempts = attempt_all(evaluator, world, rng, attempts=few, temperature=temperature)
-        figures = summarise(attempts, horizons_of(world), temperature=temperature, seed=chosen.seed)
-        tried.append({name: value for name, value in figures.items() if name != "configurations"})
-    best = max(tried, key=lambda figures: figures["success"]["mean"])["temperature"]
+        measured = summarise(attempts, world, temperature=temperature, seed=chosen.seed)
+        tried.append({name: value for name, value in measured.items() if name != "configurations"})
+    best = max(tried, key=lambda measured: measured["success"]["mean"])["temperature"]
     return {"sweep": tried, "best": _at(world, evaluator, chosen, best, (2,), say)}
 
 
-def exact_figures(world: Any, evaluator: Evaluator, temperature: float, most: int) -> dict[str, Any]:
-    """Exact success, rewards and pass@1 … pass@most of a memoryless policy on FourRooms, no sampling."""
-    exact = exact_scores(world, evaluator, temperature=temperature)
-    # Rewards are linear in the penalty: reward = success − penalty · E[t / H, success].
-    time = (exact.success - exact.reward) / world.penalty
-    curve = 1.0 - (1.0 - exact.success[:, None]) ** np.arange(1, most + 1)
-    return {
-        "success": rounded(exact.success.mean()),
-        **{f"reward_{penalty}": rounded((exact.success - penalty * time).mean()) for penalty in PENALTIES},
-        "success_from_anywhere": rounded(exact.success_from_anywhere.mean()),
-        "pass_at_k": np.round(curve.mean(axis=0), 6).tolist(),
-        "configurations": np.round(exact.success, 6).tolist(),
-    }
-
-
-def _exactly_solvable(world: Any, evaluator: Evaluator) -> bool:
-    plain = getattr(world, "task", "") == FOUR_ROOMS and world.penalty > 0
-    return plain and not evaluator.policy.memory_size
-
-
-def horizons_of(world: Any) -> NDArray[np.int64]:
-    """H of each configuration, [tasks]."""
-    return np.asarray(getattr(world, "horizons", np.full(world.num_configurations, world.horizon)))
-
-
-def _description(world: Any, saved: SavedPolicy, chosen: Choices) -> dict[str, Any]:
+def _description(world: World, saved: SavedPolicy, chosen: Choices) -> dict[str, Any]:
     made = dict(saved.info.made)
     return {
         "format": FORMAT,
-        "task": getattr(world, "task", type(world).__name__),
-        "observation": getattr(world, "observation", ""),
+        "task": task_name(world),
+        "observation": world.describe().get("observation", ""),
         "horizon": int(world.horizon),
-        "level_seeds": list(getattr(world, "seeds", ())),
+        "level_seeds": [int(seed) for seed in world.level_seeds],
         "missions": list(world.missions),
-        "strategies": ROOM_SETS if hasattr(world, "grids") else "strategies",
-        "grid_shape": list(getattr(world, "grid_shape", ())),
-        "legend": legend() if hasattr(world, "grids") else {},
+        "strategies": world.strategies,
+        "grid_shape": [],
+        "legend": {},
+        **world.scenery(),
         "policy": {
             "hash": parameters_hash(saved.params),
             "network": saved.policy.name,

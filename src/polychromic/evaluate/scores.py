@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polychromic.core.metrics import pass_at_k
+from polychromic.envs.protocol import World
 from polychromic.finetuning.attempts import Attempts
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
-PENALTIES = (0.5, 0.9)  # the paper's text, and what minigrid pays (which the paper's FourRooms figures fit better)
-DIGITS = 6  # of the figures in files
-ROOM_SETS = "room sets"  # what strategies are called in grids
+DIGITS = 6  # of the numbers in files
 
 
 def mean_interval(
@@ -33,7 +32,7 @@ def mean_interval(
     """The mean over configurations with its percentile bootstrap interval.
 
     Args:
-        values: [configurations] or [configurations, K] (K figures at once, all on the same resamples).
+        values: [configurations] or [configurations, K] (K metrics at once, all on the same resamples).
         weights: of the configurations, [configurations]; none: all alike.
         rng: a generator or a seed.
         confidence: the share of intervals that should hold the mean of the population of configurations.
@@ -44,7 +43,7 @@ def mean_interval(
     """
     table = np.asarray(values, np.float64)
     share = np.ones(len(table)) if weights is None else np.asarray(weights, np.float64)
-    # How often each configuration occurs in a resample, times its weight: one product for all figures.
+    # How often each configuration occurs in a resample, times its weight: one product for all metrics.
     drawn = np.random.default_rng(rng).multinomial(len(table), np.full(len(table), 1 / len(table)), resamples) * share
     total = drawn.sum(axis=1)
     drawn, total = drawn[total > 0], total[total > 0]
@@ -55,50 +54,46 @@ def mean_interval(
 
 
 def summarise(
-    attempts: Attempts, horizons: NDArray[np.int64], *, temperature: float, seed: int, confidence: float = CONFIDENCE
+    attempts: Attempts, world: World, *, temperature: float, seed: int, confidence: float = CONFIDENCE
 ) -> dict[str, Any]:
-    """The figures of `num_configurations · R` attempts at every configuration, in JSON's types.
-
-    horizons: H of each configuration, [num_configurations].
-    """
-    tasks = len(horizons)
-    each = len(attempts) // tasks
-    successes = attempts.success.reshape(tasks, each).sum(axis=1)
-    strategies = attempts.strategies.reshape(tasks, each)
-    solved = attempts.success.reshape(tasks, each)
+    """The metrics of R attempts at every configuration, in JSON's types."""
+    count = world.num_configurations
+    each = len(attempts) // count
+    successes = attempts.success.reshape(count, each).sum(axis=1)
+    strategies = attempts.strategies.reshape(count, each)
+    solved = attempts.success.reshape(count, each)
     distinct = np.array([len(np.unique(row)) for row in strategies])
-    distinct_solved = np.array([len(np.unique(row[won])) for row, won in zip(strategies, solved, strict=True)])
-    lengths = attempts.lengths.reshape(tasks, each)
-    of_each_attempt = np.repeat(horizons, each)
+    distinct_solved = np.array([len(np.unique(row[mask])) for row, mask in zip(strategies, solved, strict=True)])
+    lengths = attempts.lengths.reshape(count, each)
     per_configuration = {
         "success": successes / each,
         "coverage": successes > 0,
-        "entropy": attempts.entropies.reshape(tasks, each).mean(axis=1),
+        "entropy": attempts.entropies.reshape(count, each).mean(axis=1),
         "distinct_strategies": distinct,
         "distinct_successful_strategies": distinct_solved,
     }
-    for penalty in PENALTIES:
-        rewards = attempts.rescaled_rewards(of_each_attempt, penalty)
-        per_configuration[f"reward_{penalty}"] = rewards.reshape(tasks, each).mean(axis=1)
-    figures: dict[str, Any] = {
+    for penalty in world.reward_scales:
+        rewards = attempts.rescaled_rewards(np.repeat(world.horizons, each), penalty)
+        per_configuration[f"reward_{penalty}"] = rewards.reshape(count, each).mean(axis=1)
+    metrics: dict[str, Any] = {
         "temperature": temperature,
         "attempts": each,
         "confidence": confidence,
-        **{name: figure(values, seed) for name, values in per_configuration.items()},
+        **{name: mean_of(values, seed) for name, values in per_configuration.items()},
         "pass_at_k": pass_curve(pass_at_k(each, successes, np.arange(1, each + 1)), seed),
     }
     # What is needed to pool several runs without resampling runs.
-    figures["configurations"] = {
+    metrics["configurations"] = {
         "successes": successes.tolist(),
         **{name: [rounded(value) for value in values] for name, values in per_configuration.items()},
         "mean_steps_to_success": [
-            rounded(row[won].mean()) if won.any() else None for row, won in zip(lengths, solved, strict=True)
+            rounded(row[mask].mean()) if mask.any() else None for row, mask in zip(lengths, solved, strict=True)
         ],
     }
-    return figures
+    return metrics
 
 
-def figure(values: ArrayLike, seed: int = 0, weights: ArrayLike | None = None) -> dict[str, float]:
+def mean_of(values: ArrayLike, seed: int = 0, weights: ArrayLike | None = None) -> dict[str, float]:
     """A mean over configurations with its interval: {"mean", "low", "high"}."""
     mean, low, high = mean_interval(values, weights, rng=seed)
     return {"mean": rounded(mean), "low": rounded(low), "high": rounded(high)}
@@ -115,17 +110,16 @@ def rounded(value: Any) -> float:
     return round(float(value), DIGITS)
 
 
-def one_line(figures: Mapping[str, Any], strategies: str) -> str:
-    """The main figures in a line for people; strategies: what they are called."""
-    curve = figures["pass_at_k"]["mean"]
-    last = len(curve)
-    success = figures["success"]
-    # Rewards that fall with time are those of the grid tasks.
-    rewards = f"reward {figures['reward_0.5']['mean']:.3f} (0.5) {figures['reward_0.9']['mean']:.3f} (0.9), "
+def one_line(metrics: Mapping[str, Any], strategies: str) -> str:
+    """The main metrics in a line for people; strategies: what they are called."""
+    curve = metrics["pass_at_k"]["mean"]
+    success = metrics["success"]
+    scales = [name.removeprefix("reward_") for name in metrics if name.startswith("reward_")]
+    rewards = " ".join(f"{metrics[f'reward_{scale}']['mean']:.3f} ({scale})" for scale in scales)
     return (
         f"success {success['mean']:.3f} [{success['low']:.3f}, {success['high']:.3f}], "
-        f"{rewards if strategies == ROOM_SETS else ''}"
-        f"pass@{last} {curve[-1]:.3f}, coverage {figures['coverage']['mean']:.2f}, "
-        f"entropy {figures['entropy']['mean']:.2f}, "
-        f"{figures['distinct_strategies']['mean']:.1f} {strategies} a configuration"
+        f"{f'reward {rewards}, ' if rewards else ''}"
+        f"pass@{len(curve)} {curve[-1]:.3f}, coverage {metrics['coverage']['mean']:.2f}, "
+        f"entropy {metrics['entropy']['mean']:.2f}, "
+        f"{metrics['distinct_strategies']['mean']:.1f} {strategies} a configuration"
     )
