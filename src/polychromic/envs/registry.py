@@ -45,6 +45,8 @@ class Section(NamedTuple):
     """(task, method, pooled values) of every method -> a table."""
     summary: Callable[[Mapping[str, Mapping[str, Any]], str, str, str], list[str]]
     """Values of the metric by method, names of base, first and second method -> sentences for people."""
+    script: tuple[str, str]
+    """Package and file of JavaScript that sets `taskSections[metric]` to a function from a comparison to an element."""
 
 
 def _no_settings(method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from polychromic.envs.grid.tasks import TASKS
-from polychromic.envs.registry import world_for
+from polychromic.envs.protocol import World
+from polychromic.envs.registry import recorded_options, short_name, world_for
 from polychromic.errors import UserError
 from polychromic.files import read_json
-from polychromic.policies.files import SavedPolicy, available_policies, check_fits, load_policy
+from polychromic.policies.files import SavedPolicy, available_policies, load_policy
+from polychromic.policies.fit import check_fits
 from polychromic.policies.tensors import parameters_hash
 
 EVALUATION = "evaluation.json"
@@ -48,7 +49,7 @@ def find_target(target: str) -> Target:
         raise UserError(f"{target} is not a run directory: it has no config.json")
     described = described_run(path)
     if not (path / "policy.safetensors").is_file():
-        raise UserError(f"{target} is a run without an end: it has no policy.safetensors; finetune can go on with it")
+        raise UserError(f"{target} is not complete: it has no policy.safetensors; polychromic finetune resumes it")
     return Target(load_policy(path / "policy.safetensors"), path.resolve().name, path, described)
 
 
@@ -62,11 +63,11 @@ def described_run(folder: Path) -> dict[str, Any]:
     return dict(described)
 
 
-def world_of(target: Target, *, configurations: int = 0, horizon: int = 0, time_penalty: float | None = None) -> Any:
+def world_of(target: Target, *, configurations: int = 0, horizon: int = 0, time_penalty: float | None = None) -> World:
     """The world that a target is evaluated on: that of its run, or the configurations that its policy names.
 
     configurations: only the first so many (0: all). horizon: H (0: that of the run, or of the task).
-    time_penalty: of grid levels (None: that of the run, or 0.5).
+    time_penalty: of grid levels (None: that of the run, or the task's).
     """
     info = target.saved.info
     task = target.described.get("task") or info.task
@@ -75,20 +76,12 @@ def world_of(target: Target, *, configurations: int = 0, horizon: int = 0, time_
         raise UserError(f"{target.name}: the policy names no {'configurations' if task else 'task'} to evaluate it on")
     if configurations < 0 or configurations > len(seeds):
         raise UserError(f"configurations is {configurations}; {target.name} has {len(seeds)}")
-    world = world_for(
-        task,
-        seeds[:configurations] if configurations else seeds,
-        observation=target.described.get("observation") or info.observation,
-        horizon=horizon or target.described.get("horizon") or 0,
-        time_penalty=target.described.get("time_penalty", 0.5) if time_penalty is None else time_penalty,
-    )
+    recorded = recorded_options(task, {"observation": info.observation, **target.described})
+    given = {"horizon": horizon or None, "time_penalty": time_penalty}
+    options = {**recorded, **{name: value for name, value in given.items() if value is not None}}
+    world = world_for(task, seeds[:configurations] if configurations else seeds, **options)
     check_fits(target.saved, world)
     return world
-
-
-def short_name(task: str) -> str:
-    """`goto` for BabyAI-GoTo-v0; other ids as they are."""
-    return next((name for name, level in TASKS.items() if level == task), task)
 
 
 def pretrained_of(target: Target, given: str = "") -> SavedPolicy:

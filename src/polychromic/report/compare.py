@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from polychromic.core.metrics import pass_at_k
-from polychromic.evaluate.scores import figure, pass_curve
-from polychromic.evaluate.targets import short_name
+from polychromic.envs.registry import short_name
+from polychromic.evaluate.scores import mean_of, pass_curve
 from polychromic.report.gather import CURVES, FIGURES, METHOD_ORDER, Entry
 
 STRATEGIES = "strategies"  # what they are called if no evaluation says more
@@ -143,7 +143,9 @@ def pooled(method: Method) -> dict[str, Any] | None:
     ]
     found: dict[str, Any] = {"pass_at_k": pass_curve(np.mean(curves, axis=0))}
     for name in FIGURES:
-        found[name] = figure(np.mean([result["configurations"][name] for result in results], axis=0))
+        if any(name not in result["configurations"] for result in results):
+            continue  # a scale of rewards that these worlds do not have
+        found[name] = mean_of(np.mean([result["configurations"][name] for result in results], axis=0))
     found["solved"] = np.round(np.mean([result["configurations"]["success"] for result in results], axis=0), 4).tolist()
     found["attempts"] = [result["attempts"] for result in results]
     found["temperature"] = results[0]["temperature"]
@@ -153,7 +155,7 @@ def pooled(method: Method) -> dict[str, Any] | None:
     if perturbed:
         # Runs from one pretrained policy and seed share their starts, so the weights are those of any of them.
         means = np.mean([one["success"] for one in perturbed], axis=0)
-        found["perturbed"] = figure(means, weights=perturbed[0]["starts"])
+        found["perturbed"] = mean_of(means, weights=perturbed[0]["starts"])
     return found
 
 

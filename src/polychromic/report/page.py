@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from polychromic import __version__
+from polychromic.envs.registry import Section
 from polychromic.files import whole_file
 from polychromic.report.compare import (
     Comparison,
@@ -23,11 +24,12 @@ from polychromic.report.compare import (
     without_control,
 )
 from polychromic.report.gather import gather
-from polychromic.report.tables import Table, as_markdown, tables
-from polychromic.tasks.triangle.report import pooled_discoveries
+from polychromic.report.table import Table, as_markdown
+from polychromic.report.tables import section_of, section_values, tables
 
 STYLES = ("page.css", "viewer.css")
-SCRIPTS = ("dom.js", "chart.js", "triangle.js", "figures.js", "heatmap.js", "grid.js", "viewer.js", "main.js")
+SCRIPTS = ("dom.js", "chart.js", "figures.js", "heatmap.js", "grid.js", "viewer.js")
+LAST_SCRIPT = "main.js"
 
 
 def write_report(
@@ -55,7 +57,7 @@ def write_report(
     problems += [remark for one in comparisons for remark in (*without_control(one), *unequal_attempts(one))]
     made = tables(comparisons)
     data = page_data(comparisons, made, problems, title=title, summary=summary)
-    for path, text in ((out, page(data)), (markdown, as_markdown(made, problems))):
+    for path, text in ((out, page(data, section_scripts(comparisons))), (markdown, as_markdown(made, problems))):
         if path is not None:
             with whole_file(path) as partial:
                 partial.write_text(text, encoding="utf-8")
@@ -85,6 +87,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     evaluations = [entry.evaluation for method in comparison.methods for entry in method.entries if entry.evaluation]
     drawn: Mapping[str, Any] = next((one for one in evaluations if "recordings" in one["result"]), {})
     first = comparison.methods[0].entries[0]
+    section = section_of(comparison)
     seeds = first.level_seeds or [None] * first.num_configurations  # only grid worlds have level seeds
     missions = next((one["missions"] for one in evaluations), [""] * first.num_configurations)
     return {
@@ -95,11 +98,12 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "strategies": comparison.strategies,
         "gridShape": drawn.get("grid_shape", []),
         "legend": drawn.get("legend", {}),
-        "methods": [_method(method) for method in comparison.methods],
+        "section": section.metric if section else None,
+        "methods": [_method(method, section) for method in comparison.methods],
     }
 
 
-def _method(method: Method) -> dict[str, Any]:
+def _method(method: Method, section: Section | None) -> dict[str, Any]:
     shown = next((result["recordings"] for result in method.results if "recordings" in result), None)
     return {
         "label": method.label,
@@ -115,7 +119,7 @@ def _method(method: Method) -> dict[str, Any]:
         ],
         "figures": pooled(method),
         "sweep": _sweep(method),
-        "triangle": pooled_discoveries(method.results),
+        "section": section_values(section, method) if section else None,
         "recordings": shown,
         "hashes": sorted({entry.evaluation["policy"]["hash"] for entry in method.entries if entry.evaluation}),
     }
@@ -129,8 +133,14 @@ def _sweep(method: Method) -> list[list[float]]:
     return [list(point) for point in sorted(found)] if method.key else []
 
 
-def page(data: Mapping[str, Any]) -> str:
-    """The HTML of a report."""
+def section_scripts(comparisons: Sequence[Comparison]) -> list[str]:
+    """The JavaScript of the sections that tasks add."""
+    named = dict.fromkeys(section.script for one in comparisons if (section := section_of(one)) is not None)
+    return [(resources.files(package) / name).read_text(encoding="utf-8") for package, name in named]
+
+
+def page(data: Mapping[str, Any], scripts: Sequence[str] = ()) -> str:
+    """The HTML of a report; scripts: of the sections that tasks add."""
     folder = resources.files("polychromic.report") / "template"
 
     def read(name: str) -> str:
@@ -141,7 +151,7 @@ def page(data: Mapping[str, Any]) -> str:
     parts = {
         "TITLE": html.escape(str(data["title"])),
         "STYLE": "\n".join(map(read, STYLES)),
-        "SCRIPT": "\n".join(map(read, SCRIPTS)),
+        "SCRIPT": "\n".join([*map(read, SCRIPTS), *scripts, read(LAST_SCRIPT)]),
         "DATA": text,
     }
     # In one pass, so that a mark inside what is filled in is left alone.

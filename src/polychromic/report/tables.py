@@ -2,108 +2,102 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import resources
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from polychromic.envs.registry import Section, find_spec
 from polychromic.report.compare import Comparison, Method, pooled
-from polychromic.tasks.triangle.report import COLUMNS, NOTE, discovery_rows, pooled_discoveries
+from polychromic.report.table import Table
 
 NOTHING = "–"
 PRETRAINED = "pretrained"
 
 
-@dataclass(frozen=True)
-class Table:
-    """A title, what it is, column heads and rows of text."""
-
-    title: str
-    note: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def paper_results() -> dict[str, Any]:
-    """The figures of the paper's Tables 1 and 2."""
-    text = (resources.files("polychromic.tasks.grids") / "paper_results.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
-
-
 def tables(comparisons: Sequence[Comparison]) -> list[Table]:
-    """Reward and success; perturbed starts, where they were evaluated."""
-    grids = [one for one in comparisons if one.task != "triangle"]
-    made = [_main_table(grids)] if grids else []
-    discovered = [
-        row
-        for one in comparisons
-        for method in one.methods
-        for row in discovery_rows(one.title, method.label, pooled_discoveries(method.results))
-    ]
-    if discovered:
-        made.append(Table("Triangle discovery", NOTE, COLUMNS, tuple(discovered)))
+    """Reward and success, or what a task shows instead; perturbed starts, where they were evaluated."""
+    plain = [one for one in comparisons if section_of(one) is None]
+    made = [_main_table(plain)] if plain else []
+    sections = dict.fromkeys(section for one in comparisons if (section := section_of(one)) is not None)
+    for section in sections:
+        rows = [
+            (one.title, method.label, values)
+            for one in comparisons
+            if section_of(one) == section
+            for method in one.methods
+            if (values := section_values(section, method)) is not None
+        ]
+        made += [section.table(rows)] if rows else []
     if any("perturbed" in (pooled(method) or {}) for one in comparisons for method in one.methods):
-        made.append(_perturbed_table(grids))
+        made.append(_perturbed_table(plain))
     return made
 
 
+def section_of(comparison: Comparison) -> Section | None:
+    """What reports show of a task beyond what all tasks have."""
+    spec = find_spec(comparison.task)
+    return spec.section if spec else None
+
+
+def section_values(section: Section, method: Method) -> dict[str, Any] | None:
+    """What a section shows of a method; None if it was not evaluated."""
+    values = [result[section.metric] for result in method.results if section.metric in result]
+    return section.pool(values) if values else None
+
+
+def _paper(comparison: Comparison, name: str) -> Mapping[str, Any]:
+    """The paper's numbers for a task, by method; nothing for tasks that it does not have."""
+    spec = find_spec(comparison.task)
+    return spec.paper.get(name, {}) if spec else {}
+
+
 def _main_table(comparisons: Sequence[Comparison]) -> Table:
-    paper = paper_results()
+    scales = sorted({name for one in comparisons for method in one.methods for name in _scales(pooled(method))})
+    in_paper = any(_paper(one, "reward_success") for one in comparisons)
     rows = []
     for comparison in comparisons:
-        theirs = dict(zip(paper["methods"], paper["reward_and_success_percent"].get(comparison.task, []), strict=False))
+        theirs = _paper(comparison, "reward_success")
         for method in _with_missing(comparison, list(theirs)):
             ours = pooled(method)
             reward, success = theirs.get(method.key, (None, None))
-            rows.append(
-                (
-                    comparison.title,
-                    method.label,
-                    _percent(ours, "success"),
-                    NOTHING if success is None else f"{success:.1f}",
-                    _mean(ours, "reward_0.5"),
-                    _mean(ours, "reward_0.9"),
-                    NOTHING if reward is None else f"{reward:.3f}",
-                    _mean(ours, "coverage", 2),
-                    _mean(ours, "distinct_strategies", 1),
-                    _mean(ours, "distinct_successful_strategies", 1),
-                    _mean(ours, "entropy", 2),
-                    _last_pass(ours),
-                    str(len(method.results)) if ours else NOTHING,
-                )
-            )
-    return Table(
-        "Reward and success",
-        "Ours with 95 % intervals over configurations, beside the paper's Table 1. Rewards on two scales: a success "
-        "after t of H steps pays 1 − 0.5·t/H (the paper's text) or 1 − 0.9·t/H (minigrid's). Coverage: "
-        "configurations solved at least once. Strategies: distinct ones per configuration (sets of rooms visited, in a "
-        "grid), and how many of them succeed at least once.",
-        (
-            "task",
-            "method",
-            "success %",
-            "paper %",
-            "reward (0.5)",
-            "reward (0.9)",
-            "paper reward",
-            "coverage",
-            "strategies",
-            "that succeed",
-            "entropy",
-            "pass@k, largest k",
-            "runs",
-        ),
-        tuple(rows),
+            row = {
+                "task": comparison.title,
+                "method": method.label,
+                "success %": _percent(ours, "success"),
+                "paper %": NOTHING if success is None else f"{success:.1f}",
+                **{f"reward ({scale.removeprefix('reward_')})": _mean(ours, scale) for scale in scales},
+                "paper reward": NOTHING if reward is None else f"{reward:.3f}",
+                "coverage": _mean(ours, "coverage", 2),
+                "strategies": _mean(ours, "distinct_strategies", 1),
+                "that succeed": _mean(ours, "distinct_successful_strategies", 1),
+                "entropy": _mean(ours, "entropy", 2),
+                "pass@k, largest k": _last_pass(ours),
+                "runs": str(len(method.results)) if ours else NOTHING,
+            }
+            rows.append({name: cell for name, cell in row.items() if in_paper or not name.startswith("paper")})
+    beside = ", beside the paper's Table 1" if in_paper else ""
+    note = [f"Ours with 95 % intervals over configurations{beside}."]
+    if scales:
+        note.append(
+            "Rewards on two scales: a success after t of H steps pays 1 − 0.5·t/H (the paper's text) or 1 − 0.9·t/H "
+            "(minigrid's)."
+        )
+    note.append(
+        "Coverage: configurations solved at least once. Strategies: distinct ones per configuration (sets of rooms "
+        "visited, in a grid); that succeed: those with a success. Entropy of the policy, in nats per step. Coverage and "
+        "strategies grow with the number of attempts."
     )
+    columns = tuple(rows[0]) if rows else ("task", "method")
+    return Table("Reward and success", " ".join(note), columns, tuple(tuple(row.values()) for row in rows))
+
+
+def _scales(ours: Mapping[str, Any] | None) -> list[str]:
+    return [name for name in ours or {} if name.startswith("reward_")]
 
 
 def _perturbed_table(comparisons: Sequence[Comparison]) -> Table:
-    paper = paper_results()
     rows = []
     for comparison in comparisons:
-        figures = paper["perturbed_start_success_percent"].get(comparison.task, [])
-        theirs = dict(zip(paper["methods"], figures, strict=False))
+        theirs = _paper(comparison, "perturbed")
         for method in _with_missing(comparison, list(theirs)):
             their = theirs.get(method.key)
             ours = _percent(pooled(method), "perturbed")
@@ -130,7 +124,7 @@ def _percent(ours: dict[str, Any] | None, name: str) -> str:
 
 
 def _mean(ours: dict[str, Any] | None, name: str, digits: int = 3) -> str:
-    return f"{ours[name]['mean']:.{digits}f}" if ours else NOTHING
+    return f"{ours[name]['mean']:.{digits}f}" if ours and name in ours else NOTHING
 
 
 def _last_pass(ours: dict[str, Any] | None) -> str:
@@ -138,23 +132,3 @@ def _last_pass(ours: dict[str, Any] | None) -> str:
         return NOTHING
     curve = ours["pass_at_k"]["mean"]
     return f"{curve[-1]:.3f} (k = {len(curve)})"
-
-
-def as_markdown(made: Sequence[Table], problems: Sequence[str] = ()) -> str:
-    """The tables for a paper or a README."""
-    parts = []
-    for table in made:
-        lines = [f"## {table.title}", "", table.note, ""]
-        lines += [_line(table.columns), _line(["---"] * len(table.columns)), *map(_line, table.rows)]
-        parts.append("\n".join(lines) + "\n")
-    if problems:
-        parts.append("\n".join(f"- {_plain(problem)}" for problem in problems) + "\n")
-    return "\n".join(parts)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(map(_plain, cells)) + " |"
-
-
-def _plain(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -1,4 +1,7 @@
 // Tables, legend and curves of one comparison.
+// What tasks add to a page: (comparison) => element, by the name of the metric that it shows.
+const taskSections = {};
+
 function legendOf(methods) {
   return make("ul", { class: "legend" }, ...methods.map((method, index) =>
     make("li", {}, make("span", { class: "swatch", style: `background:${colour(index)}` }), method.label)));

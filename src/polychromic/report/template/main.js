@@ -21,7 +21,7 @@ function showComparison(number) {
   sections.replaceChildren(
     make("h2", {}, `${comparison.title}: ${comparison.configurations.length} configurations, H = ${comparison.horizon}`),
     legendOf(comparison.methods),
-    triangleFigures(comparison) || "",
+    (taskSections[comparison.section] || (() => ""))(comparison) || "",
     make("div", { class: "figures" }, passCurves(comparison), sweepChart(comparison)),
     learningCurves(comparison), heatmap(comparison, look.open), look.section);
 }

@@ -34,6 +34,7 @@ register(
             later("polychromic.tasks.triangle.report:pooled_discoveries"),
             later("polychromic.tasks.triangle.report:discovery_table"),
             later("polychromic.tasks.triangle.report:in_sentences"),
+            ("polychromic.tasks.triangle", "section.js"),
         ),
         pretrain=later("polychromic.tasks.triangle.pretrain:make_triangle_policy"),
     )

@@ -7,20 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from polychromic.tasks.triangle.discoveries import COUNTINGS, CURVES
+from polychromic.report.table import Table
+from polychromic.tasks.triangle.discoveries import COUNTINGS, CURVES, in_words
 
 BAR_ATTEMPTS = 100  # the paper's bars are about 100 attempts a graph
 
 
-def pooled_discoveries(results: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Mean figures of several evaluations over runs and graphs; None for other tasks.
+def pooled_discoveries(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means of several evaluations (`discoveries`) over runs and graphs.
 
     For each counting `validity`, `diversity` and `creativity` (of 100 answers, or of the most that all have), their
     lowest and highest run as `range`, and the curves over `ks`.
     """
-    found = [result["triangle"] for result in results if "triangle" in result]
-    if not found:
-        return None
     ks = [k for k in found[0]["ks"] if all(k in one["ks"] for one in found)]
     bar = max(k for k in ks if k <= BAR_ATTEMPTS)
     pooled: dict[str, Any] = {"ks": ks, "bar_attempts": bar, "runs": len(found)}
@@ -48,10 +46,13 @@ def _column(one: Mapping[str, Any], counting: str, curve: str, k: int) -> list[f
     return [row[one["ks"].index(k)] for row in one[counting][curve]]
 
 
-def discovery_rows(title: str, label: str, pooled: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
-    """Rows of the table of discoveries, one per counting; none for what is not evaluated."""
-    if not pooled:
-        return []
+def discovery_table(methods: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Table:
+    """A row for each method and counting, from (task, method, pooled values)."""
+    rows = [row for title, label, pooled in methods for row in _rows(title, label, pooled)]
+    return Table("Triangle discovery", NOTE, COLUMNS, tuple(rows))
+
+
+def _rows(title: str, label: str, pooled: Mapping[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for counting in COUNTINGS:
         own = pooled[counting]
@@ -90,3 +91,13 @@ NOTE = (
     "in no pretraining sample. Strict counting takes a triangle as its set of nodes and checks all three pairs; the "
     "original counting takes orderings as different and does not check the third pair. Means over graphs and runs."
 )
+
+
+def in_sentences(found: Mapping[str, Mapping[str, Any]], base: str, first: str, second: str) -> list[str]:
+    """What each policy names, and who kept how many different triangles."""
+    lines = [f"{name}: {in_words(values)}." for name, values in found.items()]
+    kept = {name: sum(values["strict"]["distinct"]) for name, values in found.items()}
+    few, many = sorted((first, second), key=kept.__getitem__)
+    said = f"{many} names {kept[many]} different triangles and {few} {kept[few]}, where {base} named {kept[base]}"
+    answers = found[base]["attempts"] * len(found[base]["strict"]["validity"])
+    return [*lines, f"In {answers:,} answers {said}. This is one seed of each method."]

@@ -25,12 +25,12 @@ function barChart({ title, groups, series }) {
     picture.append(draw("text", { x: left + room * (at + 0.5), y: height - bottom + 18, "text-anchor": "middle" }, name));
   });
   const rows = [["method", ...groups.map(([name]) => name)], ...series.map((one) => [one.label, ...one.values])];
-  figure.append(picture, make("figcaption", {}, downloads(title, picture, rows)));
+  figure.append(picture, make("figcaption", {}, downloads(title, () => picture, rows)));
   return figure;
 }
 
-function triangleFigures(comparison) {
-  const methods = comparison.methods.map((method, index) => ({ label: method.label, colour: colour(index), found: method.triangle }))
+taskSections.triangle = (comparison) => {
+  const methods = comparison.methods.map((method, index) => ({ label: method.label, colour: colour(index), found: method.section }))
     .filter((one) => one.found);
   if (!methods.length) return null;
   const box = make("div", { class: "figures" });
@@ -51,4 +51,4 @@ function triangleFigures(comparison) {
   return make("section", {}, make("h2", {}, "Discovery"),
     make("p", { class: "note" }, `Every group of bars is scaled to its largest value; lines show the lowest and the highest run. A graph has ${Math.round(ceiling.triangles)} triangles, of which ${Math.round(ceiling.undiscovered)} were in no pretraining sample.`),
     make("div", { class: "controls" }, select("Counting", [["strict", "strict"], ["original", "original"]], "strict", show)), box);
-}
+};
