@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from polychromic.errors import UserError
-from polychromic.evaluate.command import evaluate_and_write
+from polychromic.evaluate.file import evaluate_to_file, read_evaluation
 from polychromic.evaluate.policy import SWEEP, Choices
 from polychromic.evaluate.targets import EVALUATION, find_target, short_name, world_of
 from polychromic.memory import keep_freed_memory
@@ -195,14 +194,15 @@ def _fine_tune(work: Work, method: str) -> None:
     }
     finetune(world, target.saved, method=method, out=folder, **settings)
     found = find_target(str(folder))
-    evaluate_and_write(found, world, folder / EVALUATION, attempts=work.part.attempts, seed=work.seed)
+    choices = {"attempts": work.part.attempts, "seed": work.seed}
+    evaluate_to_file(found, world, folder / EVALUATION, command="polychromic demo", **choices)
 
 
 def _evaluate_base(work: Work) -> None:
     target = find_target(work.part.policy)
     world = world_of(target, configurations=work.configurations)
     choices = {"attempts": work.part.attempts, "seed": work.seed, "sweep": SWEEP, "sweep_attempts": SWEEP_ATTEMPTS}
-    evaluate_and_write(target, world, work.base_file, **choices)
+    evaluate_to_file(target, world, work.base_file, command="polychromic demo", **choices)
 
 
 def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Work]) -> None:
@@ -251,15 +251,12 @@ def _progress_of(run: Path, iterations: int, running: bool) -> tuple[int, str]:
 
 def _said(work: Work, *, heading: bool) -> Sequence[str]:
     """What happened, in words."""
-    base = json.loads(work.base_file.read_text(encoding="utf-8"))
+    base = read_evaluation(work.base_file)
     best = base["best"]
     results = {
         BASE: base["result"],
         f"{BASE} at its best temperature ({best['temperature']:g})": best,
-        **{
-            method: json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["result"]
-            for method, folder in work.runs.items()
-        },
+        **{method: read_evaluation(folder / EVALUATION)["result"] for method, folder in work.runs.items()},
     }
     if "triangle" in base["result"]:
         lines = _triangles({name: result["triangle"] for name, result in results.items()})

@@ -84,7 +84,7 @@ def rewrite(path, tensors=None, header=None):
     from safetensors import safe_open
 
     with safe_open(str(path), framework="numpy") as file:
-        metadata = {name: text for name, text in file.metadata().items() if name != "sha256"}  # as earlier versions
+        metadata = {name: text for name, text in file.metadata().items() if name != "checksum"}  # as earlier versions
     if header is not None:
         metadata["header"] = header(metadata["header"])
     save_file(load_file(path) if tensors is None else tensors(load_file(path)), path, metadata)

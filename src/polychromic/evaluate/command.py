@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
 from polychromic.errors import UserError
-from polychromic.evaluate.policy import SWEEP, evaluate_policy
+from polychromic.evaluate.file import evaluate_to_file
+from polychromic.evaluate.policy import SWEEP
 from polychromic.evaluate.scores import one_line
-from polychromic.evaluate.targets import EVALUATION, Target, find_target, pretrained_of, short_name, world_of
-from polychromic.files import write_text
+from polychromic.evaluate.targets import EVALUATION, find_target, pretrained_of, short_name, world_of
 from polychromic.tasks.triangle.discoveries import in_words
 
 
@@ -62,10 +60,11 @@ def evaluate(
     if path.is_dir():
         raise UserError(f"out is {path}, a folder; give the name of a file")
     sweeping = sweep == "always" or (sweep == "base" and not found.is_run)
-    evaluation = evaluate_and_write(
+    evaluation = evaluate_to_file(
         found,
         world,
         path,
+        command="polychromic " + shlex.join(sys.argv[1:]) if sys.argv else "",
         pretrained=base,
         attempts=attempts if attempts is not None else 1000 if world.task == "triangle" else 160,
         temperature=temperature,
@@ -91,22 +90,3 @@ def evaluate(
         )
     print(f"evaluation: {path}")
     return 0
-
-
-def evaluate_and_write(target: Target, world: Any, path: Path, **choices: Any) -> dict[str, Any]:
-    """Evaluate a target and write the file, whole or not at all."""
-    started = time.perf_counter()
-    evaluation = evaluate_policy(world, target.saved, watch=_say, **choices)
-    evaluation["policy"] |= {"name": target.name, "run_seed": target.described.get("config", {}).get("seed")}
-    evaluation["command"] = "polychromic " + shlex.join(sys.argv[1:]) if sys.argv else ""
-    evaluation["seconds"] = round(time.perf_counter() - started, 2)
-    try:
-        write_text(path, json.dumps(evaluation, ensure_ascii=False, separators=(",", ":")) + "\n")
-    except OSError as error:
-        raise UserError(f"out: cannot write {path} ({error.strerror}); give a file that can be written") from error
-    return evaluation
-
-
-def _say(line: str) -> None:
-    if sys.stderr.isatty():
-        print(f"  {line} …", file=sys.stderr)

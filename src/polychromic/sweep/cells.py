@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from polychromic.errors import UserError
 from polychromic.evaluate.targets import short_name
-from polychromic.files import read_json, write_text
+from polychromic.files import Int, converted, read_json, read_json_or, write_json
 from polychromic.finetuning.config import make_config
 from polychromic.policies.files import PolicyInfo, read_identity
 
 PRETRAINED = "pretrained"  # the method of a cell that only evaluates the base policy
-CELL, SETTINGS, FIGURES = "cell.json", "settings.json", "figures.json"
+CELL, FIGURES = "cell.json", "figures.json"
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,14 @@ class Cell:
             return PolicyInfo(), ""
 
 
+class _Figures(TypedDict):
+    """What the figures of a cell begin with."""
+
+    task: str
+    method: str
+    seed: Int
+
+
 def make_cells(
     tasks: Sequence[str],
     methods: Sequence[str],
@@ -144,14 +152,10 @@ def write_cells(folder: Path, cells: Iterable[Cell]) -> list[Path]:
     try:
         there = {path for path in named if (path / CELL).exists()}
         for path in there:  # all of them before anything is written
-            _compare(path, read_json(path / CELL), described[path])
+            _compare(path, read_cell(path), named[path])
         for path in [path for path in named if path not in there]:
             path.mkdir(parents=True, exist_ok=True)
-            cell = named[path]
-            if cell.method != PRETRAINED:
-                text = json.dumps({**cell.settings, "method": cell.method, "seed": cell.seed}, indent=1)
-                write_text(path / SETTINGS, text + "\n")
-            write_text(path / CELL, json.dumps(described[path], indent=1) + "\n")
+            write_json(path / CELL, described[path])
     except OSError as error:
         raise UserError(
             f"out: cannot write to {error.filename or folder} ({error.strerror}); nothing has been started"
@@ -161,11 +165,8 @@ def write_cells(folder: Path, cells: Iterable[Cell]) -> list[Path]:
 
 def read_cell(folder: Path) -> Cell:
     """The cell of a folder."""
-    values = read_json(folder / CELL)
-    try:
-        return Cell(**{**values, "evaluation": Evaluation(**values["evaluation"])})
-    except (TypeError, KeyError) as error:
-        raise UserError(f"{folder / CELL} is damaged: {error!r}") from error
+    found: Cell = converted(read_json(folder / CELL), Cell, f"{folder / CELL} is damaged")
+    return found
 
 
 def find_cells(folder: Path) -> list[Path]:
@@ -179,20 +180,20 @@ def find_cells(folder: Path) -> list[Path]:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a cell is complete; its figures are written last."""
-    return (folder / FIGURES).exists()
+    """Whether a cell is complete; its figures are written last. A damaged file is made again."""
+    return read_json_or(folder / FIGURES, _Figures, None) is not None
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
-def _compare(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def _compare(path: Path, before: Cell, now: Cell) -> None:
     """The name holds everything but the evaluation."""
-    for name, value in now["evaluation"].items():
-        found = before.get("evaluation", {}).get(name, getattr(Evaluation, name))
+    for name, value in asdict(now.evaluation).items():
+        found = getattr(before.evaluation, name)
         if found != value:
             raise UserError(
                 f"out: {path} is a cell with evaluation {name} = {found}, now it is {value}; "
-                "give another folder, or the same evaluation to go on with it"
+                "give another folder, or the same evaluation to resume it"
             )

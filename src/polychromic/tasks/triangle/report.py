@@ -3,13 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from polychromic.errors import UserError
+from polychromic.files import Count, Float, checked
 from polychromic.tasks.triangle.discoveries import COUNTINGS, CURVES
 
 BAR_ATTEMPTS = 100  # the paper's bars are about 100 attempts a graph
+
+
+Counted = TypedDict("Counted", {"validity": list[Float], **dict.fromkeys(CURVES, list[list[Float]])})  # type: ignore[misc]
+
+
+class Ceiling(TypedDict):
+    triangles: list[Float]
+    undiscovered: list[Float]
+
+
+Discoveries = TypedDict(  # type: ignore[misc]
+    "Discoveries", {"ks": list[Count], "ceiling": Ceiling, **dict.fromkeys(COUNTINGS, Counted)}
+)
+
+
+def check_discoveries(found: Any, num_graphs: int, where: str) -> None:
+    """Refuse what is not the part of an evaluation that `discoveries` makes, in a line that begins with `where`."""
+    checked({"triangle": found}, TypedDict("Part", {"triangle": Discoveries}), where)
+    ks = found["ks"]
+    if ks[:1] != [1] or ks != sorted(set(ks)):
+        raise UserError(f"{where}: 'triangle.ks' is {ks!r:.40}; it must be growing numbers from 1 on")
+    for counting in COUNTINGS:
+        own = found[counting]
+        rows = [own["validity"], *(own[curve] for curve in CURVES)]
+        wrong = any(len(one) != num_graphs for one in rows)
+        if wrong or any(len(row) != len(ks) for curve in CURVES for row in own[curve]):
+            raise UserError(f"{where}: 'triangle.{counting}' has not a number for every graph and k")
 
 
 def pooled_discoveries(results: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
