@@ -13,9 +13,9 @@ from typing import Any
 from polychromic.errors import UserError
 from polychromic.report.tables import as_markdown
 from polychromic.sweep.cells import Cell, write_cells
-from polychromic.sweep.command import EngineName, choose_engine, run_sweep
 from polychromic.sweep.drive import Summary
 from polychromic.sweep.local import available_cores
+from polychromic.sweep.run import EngineName, choose_engine, run_sweep
 from reproduction import search
 from reproduction.estimates import needs_table, say_estimate
 from reproduction.lines import Found

@@ -18,8 +18,8 @@ from polychromic.report.gather import gather
 from polychromic.report.page import write_report
 from polychromic.report.tables import Table, as_markdown, tables
 from polychromic.sweep.cells import PRETRAINED, Cell, Evaluation, is_done, make_cells, write_cells
-from polychromic.sweep.command import EngineName, check_retries, choose_engine, run_sweep
 from polychromic.sweep.local import available_cores
+from polychromic.sweep.run import EngineName, check_retries, choose_engine, run_sweep
 from reproduction.command import ITEMS as RESULTS
 from reproduction.command import Choices, run_item
 from reproduction.estimates import needs_table, say_estimate

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from polychromic import __version__
 from polychromic.errors import UserError
 from polychromic.memory import keep_freed_memory
+from polychromic.trust import look_in_working_folder
 
 # name -> (module:function that tyro turns into a parser, what the overview says of it)
 COMMANDS = {
@@ -62,10 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(COMMANDS)}."
         print(f"polychromic: no command '{name}'; {hint}", file=sys.stderr)
         return 2
-    # The installed script knows no working directory, but `package.module:function` may well be there.
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
+    # Whoever gave us the working folder must not decide what is imported: not in the processes that we start either.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    if name == "reproduce":  # it is not part of the package
+        look_in_working_folder()
     try:
         keep_freed_memory()
         # tyro is imported here so that `polychromic --help` answers at once.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import time
 from collections.abc import Mapping, Sequence
@@ -14,15 +13,15 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from polychromic.envs.registry import short_name, spec_of
 from polychromic.errors import UserError
-from polychromic.evaluate.command import evaluate_and_write
-from polychromic.evaluate.policy import SWEEP, Choices
-from polychromic.evaluate.targets import EVALUATION, find_target, short_name, world_of
+from polychromic.evaluate.file import evaluate_to_file, read_evaluation
+from polychromic.evaluate.policy import TEMPERATURES, Choices
+from polychromic.evaluate.targets import EVALUATION, find_target, world_of
 from polychromic.memory import keep_freed_memory
 from polychromic.policies.files import available_policies
 from polychromic.report.page import write_report
 from polychromic.report.words import in_words
-from polychromic.tasks.triangle import discoveries as triangle
 
 METHODS = ("ppo", "poly-ppo")
 BASE = "pretrained"
@@ -69,7 +68,7 @@ DEMO = (
         sets={"rollouts_per_state": 0, "forks_per_rollout": 0, "num_sets": 0, "set_size": 64, "window": -1},
     ),
 )
-SWEEP_ATTEMPTS = 10
+SCAN_ATTEMPTS = 10
 PROCESSES = 2
 
 
@@ -103,7 +102,7 @@ def demo(
     """PPO against Poly-PPO, from shipped base policies to a report; a few minutes on two cores.
 
     Args:
-        out: the folder for runs, evaluations and report; calling again goes on where it was interrupted.
+        out: the folder for runs, evaluations and report; calling again resumes where it was interrupted.
         policy: a base policy by name, or a policy file, instead of those of the demo.
         iterations: of fine-tuning (0: as the demo has it, and so below).
         configurations_per_iteration: how many are played in an iteration, 136 trajectories each.
@@ -195,14 +194,20 @@ def _fine_tune(work: Work, method: str) -> None:
     }
     finetune(world, target.saved, method=method, out=folder, **settings)
     found = find_target(str(folder))
-    evaluate_and_write(found, world, folder / EVALUATION, attempts=work.part.attempts, seed=work.seed)
+    choices = {"attempts": work.part.attempts, "seed": work.seed}
+    evaluate_to_file(found, world, folder / EVALUATION, command="polychromic demo", **choices)
 
 
 def _evaluate_base(work: Work) -> None:
     target = find_target(work.part.policy)
     world = world_of(target, configurations=work.configurations)
-    choices = {"attempts": work.part.attempts, "seed": work.seed, "sweep": SWEEP, "sweep_attempts": SWEEP_ATTEMPTS}
-    evaluate_and_write(target, world, work.base_file, **choices)
+    choices = {
+        "attempts": work.part.attempts,
+        "seed": work.seed,
+        "temperatures": TEMPERATURES,
+        "scan_attempts": SCAN_ATTEMPTS,
+    }
+    evaluate_to_file(target, world, work.base_file, command="polychromic demo", **choices)
 
 
 def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Work]) -> None:
@@ -229,7 +234,7 @@ def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Wo
                     job.result()
                     count, doing = work.iterations if method != BASE else 1, "done"
                 elif method == BASE:
-                    count, doing = 0, "evaluating, with a sweep of temperatures" if running else "waiting"
+                    count, doing = 0, "evaluating, with a scan of temperatures" if running else "waiting"
                 else:
                     count, doing = _progress_of(work.runs[method], work.iterations, running)
                 bars.update(rows[task, method], completed=count, doing=doing)
@@ -251,28 +256,17 @@ def _progress_of(run: Path, iterations: int, running: bool) -> tuple[int, str]:
 
 def _said(work: Work, *, heading: bool) -> Sequence[str]:
     """What happened, in words."""
-    base = json.loads(work.base_file.read_text(encoding="utf-8"))
+    base = read_evaluation(work.base_file)
     best = base["best"]
     results = {
         BASE: base["result"],
         f"{BASE} at its best temperature ({best['temperature']:g})": best,
-        **{
-            method: json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["result"]
-            for method, folder in work.runs.items()
-        },
+        **{method: read_evaluation(folder / EVALUATION)["result"] for method, folder in work.runs.items()},
     }
-    if "triangle" in base["result"]:
-        lines = _triangles({name: result["triangle"] for name, result in results.items()})
+    section = spec_of(work.task).section
+    if section:
+        values = {name: result[section.metric] for name, result in results.items()}
+        lines = section.summary(values, BASE, *METHODS)
     else:
         lines = in_words(results, BASE, *METHODS, strategies=base["strategies"])
     return [f"{work.task}:", *lines] if heading else lines
-
-
-def _triangles(found: Mapping[str, dict[str, Any]]) -> list[str]:
-    """Of triangle discovery: what each policy names, and who kept how many different triangles."""
-    lines = [f"{name}: {triangle.in_words(figures)}." for name, figures in found.items()]
-    kept = {name: sum(figures["strict"]["distinct"]) for name, figures in found.items()}
-    few, many = sorted(METHODS, key=kept.__getitem__)
-    said = f"{many} names {kept[many]} different triangles and {few} {kept[few]}, where {BASE} named {kept[BASE]}"
-    answers = found[BASE]["attempts"] * len(found[BASE]["strict"]["validity"])
-    return [*lines, f"In {answers:,} answers {said}. This is one seed of each method."]

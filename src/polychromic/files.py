@@ -7,15 +7,17 @@ that msgspec checks. POSIX only: locks are `flock`, and links are not followed w
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import re
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -24,6 +26,7 @@ import msgspec
 from polychromic.errors import UserError
 
 PARTIAL = ".partial"  # how the names of files end that are being written, or were when their process was killed
+CHECKSUM = "checksum"  # the entry of a file that holds the SHA-256 of everything else in it
 
 # Numbers of files. No number in a run comes near the bounds; infinity and NaN are outside.
 _LARGEST = 10**15
@@ -88,10 +91,19 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_json(path: str | os.PathLike[str], value: Any, *, indent: int | None = 1) -> None:
-    """Write JSON, indented or on one line, so that it appears whole or not at all."""
+def write_json(path: str | os.PathLike[str], value: Mapping[str, Any], *, indent: int | None = 1) -> None:
+    """Write a table as JSON with a checksum, indented or on one line, so that it appears whole or not at all."""
     separators = None if indent is not None else (",", ":")
-    write_text(path, json.dumps(value, indent=indent, separators=separators, ensure_ascii=indent is not None) + "\n")
+    plain = json.dumps(value, ensure_ascii=False)
+    if not plain.isprintable():  # names of files may hold what is not Unicode; it becomes a question mark
+        value = json.loads(plain.encode(errors="replace"))
+    text = json.dumps({**value, CHECKSUM: _checksum(value)}, indent=indent, separators=separators, ensure_ascii=False)
+    write_text(path, text + "\n")
+
+
+def _checksum(value: Mapping[str, Any]) -> str:
+    """SHA-256 of a table, whatever the order of its entries and the white space between them."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def open_log(path: Path) -> IO[bytes]:
@@ -99,12 +111,12 @@ def open_log(path: Path) -> IO[bytes]:
     return os.fdopen(_open_in_place(path, os.O_APPEND), "a+b")
 
 
-def lock_file(path: Path, *, wait: bool = False) -> IO[str]:
+def lock_file(path: Path, *, wait: bool = False, mode: int = 0o666) -> IO[str]:
     """Open a file and hold the lock on it until it is closed or the process ends. Its content stays as it is.
 
     Raises BlockingIOError if another process holds it, unless told to wait. A link is refused.
     """
-    file = os.fdopen(_open_in_place(path, 0), "r+", encoding="utf-8", errors="replace")
+    file = os.fdopen(_open_in_place(path, 0, mode), "r+", encoding="utf-8", errors="replace")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BaseException:
@@ -113,9 +125,17 @@ def lock_file(path: Path, *, wait: bool = False) -> IO[str]:
     return file
 
 
-def _open_in_place(path: Path, flags: int) -> int:
+def is_inside(name: object, folder: Path) -> bool:
+    """Whether a file that the system named in an error is in a folder."""
+    if not isinstance(name, str | bytes):
+        return False
+    path = Path(os.fsdecode(name))
+    return path.absolute().is_relative_to(folder.absolute()) or path.resolve().is_relative_to(folder.resolve())
+
+
+def _open_in_place(path: Path, flags: int, mode: int = 0o666) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o666)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise UserError(f"{path} is a symbolic link; nothing is written through links: remove it") from error
@@ -145,13 +165,30 @@ def checked(value: Any, kind: Any, where: str) -> Any:
     return value
 
 
+def converted(value: Any, kind: Any, where: str) -> Any:
+    """A decoded value as an object of the kind, a dataclass say, which must have all of its entries."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    for name in value if isinstance(value, dict) else ():
+        if name not in known:
+            raise UserError(f"{where}: it has '{name}', which nothing here knows")
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UserError(f"{where}: {_wrong_entry(error)}") from error
+
+
 def read_json(path: Path, kind: Any = Any) -> Any:
-    """The content of a JSON file, checked to be of the kind (see `checked`)."""
+    """The content of a JSON file, checked to be of the kind (see `checked`).
+
+    One that has a checksum must agree with it; it is not part of what is returned.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror})") from error
     value = decode_json(data, f"{path} cannot be read")
+    if isinstance(value, dict) and CHECKSUM in value and value.pop(CHECKSUM) != _checksum(value):
+        raise UserError(f"{path} is damaged: its checksum does not match its content")
     return value if kind is Any else checked(value, kind, f"{path} is damaged")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import polychromic
 from polychromic.cli import main
 from polychromic.finetuning.command import parse
 
@@ -158,7 +159,7 @@ def test_a_function_in_the_working_directory_is_found_by_the_installed_script():
     script = shutil.which("polychromic", path=str(Path(sys.executable).parent))
     assert script
     command = [script, "finetune", "fourrooms", *SHORT, "--objective", "mine:objective", "--out", "run"]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(polychromic.__file__).parents[1])}
     shown = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert shown.returncode == 0, shown.stderr
     assert json.loads(Path("run/config.json").read_text())["config"]["objective"] == "mine:objective"

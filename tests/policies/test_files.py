@@ -84,7 +84,7 @@ def rewrite(path, tensors=None, header=None):
     from safetensors import safe_open
 
     with safe_open(str(path), framework="numpy") as file:
-        metadata = {name: text for name, text in file.metadata().items() if name != "sha256"}  # as earlier versions
+        metadata = {name: text for name, text in file.metadata().items() if name != "checksum"}  # as earlier versions
     if header is not None:
         metadata["header"] = header(metadata["header"])
     save_file(load_file(path) if tensors is None else tensors(load_file(path)), path, metadata)
@@ -111,10 +111,16 @@ def test_other_parameters_are_refused_by_name(saved, change, message):
     [
         (lambda h: h[:-1], "header is not JSON"),
         (lambda _: "[1, 2]", "policy.safetensors: header is a list, expected a JSON object"),
-        (lambda h: h.replace('"configurations": [3, 4]', '"configurations": [3, "4"]'), r"'configurations\[1\]' is a string; it must be a whole number"),
+        (
+            lambda h: h.replace('"configurations": [3, 4]', '"configurations": [3, "4"]'),
+            r"'configurations\[1\]' is a string; it must be a whole number",
+        ),
         (lambda h: h.replace('"hidden": [4]', '"hidden": [-4]'), "policy.safetensors: architecture"),
         (lambda h: h.replace('"hidden": [4]', '"hidden": ["x"]'), "policy.safetensors: architecture"),
-        (lambda h: h.replace('"task": "MiniGrid-FourRooms-v0"', '"task": 3'), "'task' is a whole number; it must be a string"),
+        (
+            lambda h: h.replace('"task": "MiniGrid-FourRooms-v0"', '"task": 3'),
+            "'task' is a whole number; it must be a string",
+        ),
         (lambda h: h.replace('"network": "mlp"', '"network": "os.system"'), "network is 'os.system'"),
         (lambda h: h.replace('"hidden": [4]', '"hidden": [5]'), "expected float32"),
         (lambda h: h.replace('"hidden": [4]', '"depth": [4]'), "policy.safetensors: .*depth"),

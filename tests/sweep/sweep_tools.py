@@ -31,16 +31,21 @@ COMPARED = (
 
 
 def results(folder):
-    """Bytes of every result of every cell, by name; evaluations without their seconds and command."""
+    """Bytes of every result of every cell, by name; evaluations without their seconds, command and checksum."""
     found = {}
     for cell in sorted(Path(folder).glob("*/cell.json")):
         for name in COMPARED:
             found[f"{cell.parent.name}/{name}"] = (cell.parent / name).read_bytes()
         evaluation = json.loads((cell.parent / "evaluation.json").read_text())
         found[f"{cell.parent.name}/evaluation"] = {
-            name: value for name, value in evaluation.items() if name not in ("seconds", "command")
+            name: value for name, value in evaluation.items() if name not in ("seconds", "command", "checksum")
         }
     return found
+
+
+def without_checksum(text):
+    """What a file with a checksum holds, for tests that change it."""
+    return {name: value for name, value in json.loads(text).items() if name != "checksum"}
 
 
 def attempts(folder):

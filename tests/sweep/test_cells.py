@@ -113,6 +113,7 @@ GOTO = ["--tasks", "goto", "--methods", "ppo", "--seeds", "0"]
         (["--tasks", "goto", "--methods", "pretrained", "--seeds", "0", "--policy", "pickup"], "cannot be used"),
         (["--file", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["--out", ".", "--set", "iterations=50"], "--set is given without tasks"),
+        (["--out", ".", "--time-penalty", "0.5"], "--time-penalty is given without tasks"),
         (["--out", ".", "--no-recordings"], "--recordings is given without tasks"),
         ([], "tasks is missing"),
         (["status", "nowhere"], "nowhere is not a folder"),
@@ -130,16 +131,16 @@ def test_mistakes_cost_one_line_and_leave_nothing(arguments, message, tmp_path, 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tasks": '"goto"'}, "tasks is 'goto'; it must be a list"),
-        ({"tasks": "[3]"}, "tasks is [3]; it must be a list"),
-        ({"seeds": "0"}, "seeds is 0; it must be a list"),
-        ({"settings": "3"}, "settings is 3; it must be a table"),
-        ({"evaluation": "4"}, "evaluation is 4; it must be a table"),
+        ({"tasks": '"goto"'}, "'tasks' is a string; it must be a list"),
+        ({"tasks": "[3]"}, "'tasks[0]' is a whole number; it must be a string"),
+        ({"seeds": "0"}, "'seeds' is a whole number; it must be a list"),
+        ({"settings": "3"}, "'settings' is a whole number; it must be a table"),
+        ({"evaluation": "4"}, "'evaluation' is a whole number; it must be a table"),
         ({"evaluation": "{attempt = 4}"}, "evaluation has 'attempt'; did you mean 'attempts'?"),
         ({"evaluation": "{attempts = 1.5}"}, "attempts is 1.5; it must be a whole number"),
-        ({"vary": "{kl_coefficient = 0.1}"}, "vary: kl_coefficient is 0.1; it must be a list"),
-        ({"policy": "3"}, "policy is 3; it must be a text"),
-        ({"horizon": '"x"'}, "horizon is 'x'; it must be a whole number"),
+        ({"vary": "{kl_coefficient = 0.1}"}, "'vary[...]' is a number; it must be a list"),
+        ({"policy": "3"}, "'policy' is a whole number; it must be a string"),
+        ({"horizon": '"x"'}, "'horizon' is a string; it must be a whole number"),
         ({"task": '["goto"]'}, "has 'task'; did you mean 'tasks'?"),
     ],
 )
@@ -174,22 +175,25 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(tmp_p
 
 
 def test_a_file_describes_a_sweep_and_the_command_line_wins(tmp_path, policy_file):
-    from polychromic.sweep.command import Arguments, _cells
+    from polychromic.sweep.command import _cells, _given
+    from polychromic.trust import NOTHING
 
     plan = tmp_path / "plan.toml"
     plan.write_text(
         'tasks = ["fourrooms"]\nmethods = ["ppo"]\nseeds = ["0-3"]\nhorizon = 50\n'
         "[settings]\niterations = 7\n[vary]\nkl_coefficient = [0.01, 0.1]\n[evaluation]\nattempts = 12\n"
     )
-    given = Arguments(file=plan, seeds=("5",), policy=str(policy_file), set=("epochs=3",))
-    cells = _cells(given, ["--file", str(plan), "--seeds", "5"])
+    typed = ["--file", str(plan), "--seeds", "5", "--policy", str(policy_file), "--set", "epochs=3", "--greedy"]
+    given = *_given(typed), NOTHING
+    cells = _cells(*given)
+    assert all(cell.evaluation.greedy for cell in cells)
     assert [(cell.seed, cell.horizon, cell.evaluation.attempts) for cell in cells] == [(5, 50, 12)] * 2
     assert [dict(cell.settings) for cell in cells] == [
         {"iterations": 7, "epochs": 3, "kl_coefficient": value} for value in (0.01, 0.1)
     ]
     plan.write_text(json.dumps({"task": ["goto"]}))
     with pytest.raises(UserError, match="TOML"):
-        _cells(given, [])
+        _cells(*given)
     plan.write_text("task = 3")
     with pytest.raises(UserError, match="has 'task'"):
-        _cells(given, [])
+        _cells(*given)

@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from sweep_tools import CHOICES, TINY, Killer, attempts, holders, results
+from sweep_tools import CHOICES, TINY, Killer, attempts, holders, results, without_checksum
 
 from polychromic.cli import main
+from polychromic.files import write_json
 from polychromic.sweep.cells import find_cells, make_cells, write_cells
 from polychromic.sweep.drive import drive
 from polychromic.sweep.local import _signal_name, available_cores
@@ -48,7 +49,7 @@ def test_killed_workers_change_nothing(calm, policy_file, tmp_path, capsys):
     # All is done: nothing is begun again, whatever it was made with.
     capsys.readouterr()
     config = find_cells(tmp_path)[0] / "config.json"
-    config.write_text(re.sub('"jax": "[^"]*"', '"jax": "0.0.1"', config.read_text()))
+    write_json(config, without_checksum(re.sub('"jax": "[^"]*"', '"jax": "0.0.1"', config.read_text())))
     assert main(["sweep", "--out", str(tmp_path)]) == 0
     assert [attempts(folder) for folder in find_cells(tmp_path)] == history
     told = "done cells that were made with other versions are kept: 1 with jax 0.0.1\n"
@@ -85,7 +86,7 @@ def test_ctrl_c_ends_the_workers_and_the_cell_can_go_on(policy_file, tmp_path, c
             sweep.kill()
     assert sweep.returncode == 130
     assert "stopped: 1 cells: 1 interrupted" in said
-    assert "nothing is lost; to go on: polychromic sweep --tasks fourrooms" in said
+    assert "nothing is lost; to resume: polychromic sweep --tasks fourrooms" in said
     assert "Traceback" not in said
     assert not holders(tmp_path)
     assert not _alive(worker)
@@ -100,7 +101,7 @@ def _alive(pid):
 
 
 def test_the_live_table_shows_every_cell_and_what_is_left(calm, tmp_path):
-    from polychromic.sweep.command import _table
+    from polychromic.sweep.run import _table
     from polychromic.sweep.drive import Summary
     from polychromic.sweep.local import LocalEngine
 
@@ -111,7 +112,7 @@ def test_the_live_table_shows_every_cell_and_what_is_left(calm, tmp_path):
     (waiting / "attempts.jsonl").unlink()
     (failed / "attempts.jsonl").write_text('{"began": 1}\n{"ended": 2, "state": "failed", "message": "why\\nmore"}\n')
     console = Console(force_terminal=True, file=io.StringIO(), width=120, height=40)
-    with _table(console, [done, waiting, failed, *others], LocalEngine(tmp_path, 1)) as watch:
+    with _table(console, [done, waiting, failed, *others], LocalEngine(1)) as watch:
         watch(Summary())
     shown = console.file.getvalue()
     for folder in (done, waiting, failed):
@@ -121,7 +122,7 @@ def test_the_live_table_shows_every_cell_and_what_is_left(calm, tmp_path):
 
 
 def test_a_table_of_many_cells_leaves_the_cores_to_the_workers(calm, monkeypatch):
-    from polychromic.sweep import command, progress
+    from polychromic.sweep import progress, run
     from polychromic.sweep.drive import Summary
     from polychromic.sweep.local import LocalEngine
 
@@ -131,9 +132,9 @@ def test_a_table_of_many_cells_leaves_the_cores_to_the_workers(calm, monkeypatch
     assert [read_status(folder) for folder in folders] == before
 
     drawn = []
-    monkeypatch.setattr(command, "show", lambda *_, **__: time.sleep(0.06) or drawn.append(1) or "")
+    monkeypatch.setattr(run, "show", lambda *_, **__: time.sleep(0.06) or drawn.append(1) or "")
     console = Console(force_terminal=True, file=io.StringIO(), width=120, height=40)
-    with command._table(console, folders, LocalEngine(calm, 1)) as watch:
+    with run._table(console, folders, LocalEngine(1)) as watch:
         watch(Summary())
         time.sleep(1.1)  # drawing took more than a twentieth of that
         watch(Summary())

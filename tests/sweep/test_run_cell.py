@@ -10,13 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
-from sweep_tools import SETTINGS, attempts, holders, results
+from sweep_tools import SETTINGS, attempts, holders, results, without_checksum
 
+from polychromic.files import write_json
 from polychromic.finetuning.run import Run
 from polychromic.sweep.cells import Evaluation, make_cells, write_cells
 from polychromic.sweep.lock import holder
 from polychromic.sweep.progress import read_status
 from polychromic.sweep.run_cell import _failure, note, run_cell
+from polychromic.trust import Trust
 
 HOLD = "import sys, time, pathlib\nfrom polychromic.sweep.lock import holding\n"
 HOLD += "with holding(pathlib.Path(sys.argv[1])) as held:\n print(held, flush=True)\n time.sleep(600)"
@@ -65,15 +67,17 @@ def test_a_holder_elsewhere_is_believed_as_long_as_it_touches_the_file(cell):
 
 
 def test_a_cell_ends_as_the_same_one_of_a_sweep_and_is_then_left_alone(cell, calm):
-    # What kills have left; another sweep may still be writing the last.
-    left = [cell / f".{name}.abc.partial" for name in ("cell.json", "figures.json", "done.json", "settings.json")]
+    # What kills have left; another sweep may still be writing the new one.
+    left = [cell / f".{name}.abc.partial" for name in ("cell.json", "figures.json", "done.json", "evaluation.json")]
     for path in left:
         path.touch()
+    new = cell / ".cell.json.def.partial"
+    new.touch()
     os.utime(left[0], (time.time() - 100,) * 2)
-    before = sys.argv
+    before = list(sys.argv)
     assert run_cell(cell).state == "done"
-    assert sys.argv is before
-    assert [path for path in left if path.exists()] == left[-1:]
+    assert sys.argv == before
+    assert list(cell.glob(".*.partial")) == [new]
     assert len(attempts(cell)) == 2
     found, expected = results(cell.parent), results(calm)
     assert found == {name: expected[name] for name in found}
@@ -91,11 +95,13 @@ def test_what_went_wrong_is_told_with_the_last_lines(tmp_path, policy_file):
     )
     outcome = run_cell(diverging)
     # It would be said again at the next attempt.
-    assert (outcome.state, outcome.hopeless) == ("failed", True)
+    assert (outcome.state, outcome.hopeless, outcome.kind) == ("failed", True, "diverged")
     assert "no longer finite" in outcome.message
     (broken,) = write_cells(tmp_path, _broken(policy_file))
-    outcome = run_cell(broken)
-    assert not outcome.hopeless
+    assert run_cell(broken).kind == "untrusted"  # it names a function, and nobody has consented
+    (broken / "attempts.jsonl").unlink()
+    outcome = run_cell(broken, Trust(names=frozenset({"builtins:print"})))
+    assert (outcome.hopeless, outcome.kind) == (False, "crash")
     assert "TypeError" in outcome.message.splitlines()[0]
     assert "Traceback" in (broken / "log.txt").read_text()
     assert outcome.message.splitlines()[-1] == (broken / "log.txt").read_text().splitlines()[-1]
@@ -105,7 +111,7 @@ def test_what_went_wrong_is_told_with_the_last_lines(tmp_path, policy_file):
         assert read_status(folder).message
         assert [sorted(line) for line in attempts(folder)] == [
             ["began", "commit", "pid"],
-            ["ended", "message", "state"],
+            ["ended", "kind", "message", "state"],
         ]
 
 
@@ -134,7 +140,7 @@ def test_a_kill_while_a_run_is_described_does_not_spoil_its_folder(tmp_path):
 def test_a_policy_of_another_task_is_refused_in_the_cell_too(tmp_path, policy_file):
     cells = make_cells(["fourrooms"], ["pretrained"], [0], policy=str(policy_file))
     (cell,) = write_cells(tmp_path, cells)
-    (cell / "cell.json").write_text((cell / "cell.json").read_text().replace('"fourrooms"', '"goto"'))
+    write_json(cell / "cell.json", without_checksum((cell / "cell.json").read_text().replace('"fourrooms"', '"goto"')))
     outcome = run_cell(cell)
     assert (outcome.state, outcome.hopeless) == ("failed", True)
     assert "made for MiniGrid-FourRooms-v0; it cannot be used for the task goto" in outcome.message
@@ -142,7 +148,7 @@ def test_a_policy_of_another_task_is_refused_in_the_cell_too(tmp_path, policy_fi
 
 def test_a_cell_that_its_name_no_longer_describes_is_not_begun(cell, policy_file):
     described = (cell / "cell.json").read_text()
-    (cell / "cell.json").write_text(described.replace(str(policy_file), "fourrooms"))
+    write_json(cell / "cell.json", without_checksum(described.replace(str(policy_file), "fourrooms")))
     outcome = run_cell(cell)
     assert (outcome.state, outcome.hopeless) == ("failed", True)
     assert "is named after another policy" in outcome.message

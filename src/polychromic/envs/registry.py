@@ -45,6 +45,8 @@ class Section(NamedTuple):
     """(task, method, pooled values) of every method -> a table."""
     summary: Callable[[Mapping[str, Mapping[str, Any]], str, str, str], list[str]]
     """Values of the metric by method, names of base, first and second method -> sentences for people."""
+    check: Callable[[Any, int, str], None]
+    """(value of the metric from a file, number of configurations, beginning of a message): refuse what is damaged."""
     script: tuple[str, str]
     """Package and file of JavaScript that sets `taskSections[metric]` to a function from a comparison to an element."""
 
@@ -78,8 +80,10 @@ class TaskSpec:
     """What evaluations measure here beyond what they measure everywhere."""
     section: Section | None = None
     """What reports show here beyond what they show everywhere."""
-    pretrain: Callable[..., Any] | None = None
-    """`pretrain(out=…, **options)` writes OUT/NAME/policy.safetensors from nothing."""
+    demonstrate: Callable[..., str] | None = None
+    """`demonstrate(task, out=…, **options)` records an expert's episodes into a file, and says so in a line."""
+    pretrain: Callable[..., str] | None = None
+    """`pretrain(task, out=…, command=…, **options)` writes OUT/TASK/policy.safetensors, and says so in a line."""
     paper: Mapping[str, Any] = field(default_factory=dict)
     """The paper's numbers for this task: `reward_success` and `perturbed`, by method."""
 
@@ -177,14 +181,22 @@ def recorded_options(task: str, described: Mapping[str, Any]) -> dict[str, Any]:
     return {name: described[name] for name in spec_of(task).options if name in described}
 
 
-def later(name: str) -> Callable[..., Any]:
+class Later:
     """`package.module:function`, imported when it is first called, so that registering a task costs nothing."""
-    module, _, function = name.partition(":")
 
-    def call(*args: Any, **options: Any) -> Any:
-        return getattr(importlib.import_module(module), function)(*args, **options)
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-    return call
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself."""
+        module, _, function = self._name.partition(":")
+        found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        return found
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the function."""
+        return self.function(*args, **options)
 
 
 @functools.cache

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
+from polychromic.envs.registry import short_name, spec_of
 from polychromic.errors import UserError
-from polychromic.evaluate.policy import SWEEP, evaluate_policy
+from polychromic.evaluate.file import evaluate_to_file
+from polychromic.evaluate.policy import TEMPERATURES
 from polychromic.evaluate.scores import one_line
-from polychromic.evaluate.targets import EVALUATION, Target, find_target, pretrained_of, short_name, world_of
-from polychromic.files import write_text
-from polychromic.tasks.triangle.discoveries import in_words
+from polychromic.evaluate.targets import EVALUATION, find_target, pretrained_of, world_of
 
 
 def evaluate(
@@ -25,8 +23,8 @@ def evaluate(
     *,
     attempts: int | None = None,
     temperature: float = 1.0,
-    sweep: Literal["base", "always", "never"] = "base",
-    temperatures: tuple[float, ...] = SWEEP,
+    scan: Literal["base", "always", "never"] = "base",
+    temperatures: tuple[float, ...] = TEMPERATURES,
     perturbed: bool = False,
     pretrained: str = "",
     configurations: int = 0,
@@ -40,12 +38,12 @@ def evaluate(
 
     Args:
         target: a run directory, a policy file, or a shipped base policy by name.
-        attempts: attempts at each configuration; pass@k is estimated for k = 1 up to this. Not given: 160, or
-            1,000 for triangle.
+        attempts: attempts at each configuration; pass@k is estimated for k = 1 up to this. Not given: what the task
+            has by itself, 160 on grids.
         temperature: sampling temperature.
-        sweep: whether to find the temperature with the highest success too and evaluate there; `base`: for policies
+        scan: whether to find the temperature with the highest success too and evaluate there; `base`: for policies
             that are not the end of a run, whose best temperature is the control of every comparison.
-        temperatures: to try in the sweep.
+        temperatures: to try in the scan.
         perturbed: also pass@1 from other starts, in the rooms that the pretrained policy visits.
         pretrained: the policy that the run began with, for --perturbed. Not given: the shipped one of the task.
         configurations: only the first so many (0: all).
@@ -61,24 +59,24 @@ def evaluate(
     path = out or (found.folder / EVALUATION if found.folder else Path("evaluations") / f"{found.name}.json")
     if path.is_dir():
         raise UserError(f"out is {path}, a folder; give the name of a file")
-    sweeping = sweep == "always" or (sweep == "base" and not found.is_run)
-    evaluation = evaluate_and_write(
+    scanning = scan == "always" or (scan == "base" and not found.is_run)
+    spec = spec_of(world.task)
+    evaluation = evaluate_to_file(
         found,
         world,
         path,
+        command="polychromic " + shlex.join(sys.argv[1:]) if sys.argv else "",
         pretrained=base,
-        attempts=attempts if attempts is not None else 1000 if world.task == "triangle" else 160,
+        attempts=attempts if attempts is not None else spec.attempts,
         temperature=temperature,
-        sweep=temperatures if sweeping else (),
+        temperatures=temperatures if scanning else (),
         seed=seed,
         record=recordings,
     )
     print(f"{found.name} on {short_name(world.task)}: {one_line(evaluation['result'], evaluation['strategies'])}")
-    if "triangle" in evaluation["result"]:
-        print(in_words(evaluation["result"]["triangle"]))
-    if "exact" in evaluation["result"]:
-        exact = evaluation["result"]["exact"]
-        print(f"exactly: success {exact['success']:.4f}, from anywhere {exact['success_from_anywhere']:.4f}")
+    for metric in spec.metrics:
+        if metric.name in evaluation["result"]:
+            print(metric.sentence(evaluation["result"][metric.name]))
     if "best" in evaluation:
         best = evaluation["best"]
         print(f"at its best temperature, {best['temperature']:g}: {one_line(best, evaluation['strategies'])}")
@@ -91,22 +89,3 @@ def evaluate(
         )
     print(f"evaluation: {path}")
     return 0
-
-
-def evaluate_and_write(target: Target, world: Any, path: Path, **choices: Any) -> dict[str, Any]:
-    """Evaluate a target and write the file, whole or not at all."""
-    started = time.perf_counter()
-    evaluation = evaluate_policy(world, target.saved, watch=_say, **choices)
-    evaluation["policy"] |= {"name": target.name, "run_seed": target.described.get("config", {}).get("seed")}
-    evaluation["command"] = "polychromic " + shlex.join(sys.argv[1:]) if sys.argv else ""
-    evaluation["seconds"] = round(time.perf_counter() - started, 2)
-    try:
-        write_text(path, json.dumps(evaluation, ensure_ascii=False, separators=(",", ":")) + "\n")
-    except OSError as error:
-        raise UserError(f"out: cannot write {path} ({error.strerror}); give a file that can be written") from error
-    return evaluation
-
-
-def _say(line: str) -> None:
-    if sys.stderr.isatty():
-        print(f"  {line} …", file=sys.stderr)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from polychromic.envs.protocol import World
 from polychromic.envs.registry import recorded_options, short_name, world_for
 from polychromic.errors import UserError
-from polychromic.files import read_json
+from polychromic.files import Float, Int, checked, read_json
 from polychromic.policies.files import SavedPolicy, available_policies, load_policy
 from polychromic.policies.fit import check_fits
 from polychromic.policies.tensors import parameters_hash
@@ -53,14 +53,28 @@ def find_target(target: str) -> Target:
     return Target(load_policy(path / "policy.safetensors"), path.resolve().name, path, described)
 
 
+class _Described(TypedDict):
+    """What an evaluation and a report need to know of a run."""
+
+    config: _Config
+    task: str
+    level_seeds: list[Int]
+    horizon: Int
+    policy: str
+    num_configurations: NotRequired[Int]
+    observation: NotRequired[str | None]
+    time_penalty: NotRequired[Float]
+
+
+class _Config(TypedDict):
+    method: str
+    seed: NotRequired[Int]
+
+
 def described_run(folder: Path) -> dict[str, Any]:
     """The config.json of a run, checked to be one."""
     described = read_json(folder / "config.json")
-    expected = {"config": dict, "task": str, "level_seeds": list, "horizon": int, "policy": str}
-    for name, kind in expected.items():
-        if not isinstance(described, dict) or not isinstance(described.get(name), kind):
-            raise UserError(f"{folder} is not a run of polychromic finetune: config.json has no '{name}'")
-    return dict(described)
+    return dict(checked(described, _Described, f"{folder} is not a run of polychromic finetune: config.json"))
 
 
 def world_of(target: Target, *, configurations: int = 0, horizon: int = 0, time_penalty: float | None = None) -> World:

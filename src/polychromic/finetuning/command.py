@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from polychromic.envs.grid.tasks import TASKS
-from polychromic.envs.registry import world_for
 from polychromic.errors import UserError
 from polychromic.files import read_table
 from polychromic.finetuning.config import Config, make_config
-from polychromic.finetuning.config_check import nearest
+from polychromic.finetuning.config_check import functions_in
 from polychromic.finetuning.loop import Result, Watcher, check_run, finetune
 from polychromic.finetuning.run import is_done
-from polychromic.policies.files import check_fits, load_policy
+from polychromic.finetuning.start import prepare
+from polychromic.trust import Trust, names_in
 
 FAINT = 0.05  # a polychromic signal below this share of GAE's is worth a word
 
@@ -54,10 +53,12 @@ class Arguments:
     """default (on the paper's grid tasks the settings of a search), or paper: its table and pseudocode literally."""
     horizon: int = 0
     """H: most steps of an episode. 0: 100 on grid levels, 9 tokens for triangle."""
-    time_penalty: float = 0.5
-    """A success after t steps pays 1 − time_penalty · t/H (grid levels only)."""
+    time_penalty: float | None = None
+    """A success after t steps pays 1 − time_penalty · t/H (grid tasks only, where it is 0.5 if not given)."""
     observation: str = ""
     """partial or full. Not given: what the policy was trained on."""
+    trust: bool = False
+    """Import functions that the settings file names (package.module:function), and so run their code."""
     wandb: str = ""
     """Log to this Weights & Biases project too (needs polychromic[wandb]); WANDB_MODE=offline needs no network."""
     config: tyro.conf.OmitArgPrefixes[_Unchecked] = field(default_factory=_Unchecked)
@@ -72,21 +73,13 @@ def finetune_command(args: Sequence[str]) -> int:
     given, config = parse(args)
     if not given.task:
         raise UserError("TASK is missing; for example: polychromic finetune fourrooms --method poly-ppo")
-    known = (*TASKS, "triangle")
-    if given.task not in known and "-" not in given.task:
-        raise UserError(f"task is {given.task!r}; {nearest(given.task, known)}choose one of {', '.join(known)}")
-    saved = load_policy(given.policy or given.task)
-    seeds = saved.info.configurations
-    if not seeds:
-        raise UserError(f"policy: {saved.info.source} names no configurations to fine-tune on")
-    world = world_for(
+    world, saved = prepare(
         given.task,
-        seeds,
-        observation=given.observation or saved.info.observation,
+        given.policy,
+        observation=given.observation,
         horizon=given.horizon,
         time_penalty=given.time_penalty,
     )
-    check_fits(saved, world)
     out = given.out or Path("runs") / f"{given.task}-{config.method}-{config.seed}"
     check_run(world, saved, config, out)
     if is_done(out):
@@ -105,64 +98,56 @@ def finetune_command(args: Sequence[str]) -> int:
 
 def parse(args: Sequence[str]) -> tuple[Arguments, Config]:
     """The arguments; task, method, preset and settings file decide the defaults, so they are read before all others."""
-    first = _first_look(args)
+    first, named = _given(args)
     settings = read_table("settings", first.settings) if first.settings else {}
-    method = first.method or settings.pop("method", "poly-ppo")
-    settings.pop("method", None)
-    preset = first.preset or settings.pop("preset", "default")
-    settings.pop("preset", None)
+    consent = Trust(first.trust, names_in(functions_in(asdict(first.config)).values()))
+    consent.check(functions_in(settings), first.settings or "")
+    chosen = {"method": settings.pop("method", "poly-ppo"), "preset": settings.pop("preset", "default")}
+    chosen |= {"method": first.config.method} if "method" in named else {}
+    chosen |= {"preset": first.preset} if "preset" in named else {}
     own = {name: _task_option(name, settings.pop(name)) for name in TASK_OPTIONS if name in settings}
-    defaults = _Unchecked(**asdict(make_config(method, first.task, preset=preset, **settings)))
-    given = tyro.cli(
-        Arguments,
-        args=list(args),
-        default=Arguments(task=first.task, preset=preset, config=defaults, **own),
-        prog="polychromic finetune",
+    explicit = {name: value for name, value in asdict(first.config).items() if name in named and name != "method"}
+    # Defaults follow from the method and the task, some from other settings: all that is given goes in at once.
+    config = make_config(chosen["method"], first.task, preset=chosen["preset"], **{**settings, **explicit})
+    shown = Arguments(task=first.task, preset=chosen["preset"], config=_Unchecked(**asdict(config)), **own)
+    return tyro.cli(Arguments, args=list(args), default=shown, prog="polychromic finetune"), config
+
+
+def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
+    """The arguments before defaults are known, and the names of those that are there.
+
+    They are parsed twice with defaults that differ everywhere: what is the same in both was given.
+    """
+    rest = [arg for arg in args if arg not in ("-h", "--help")]  # help is for when the defaults are known
+    config = _Unchecked()
+    other = _Unchecked(**{name: _another(name, value) for name, value in asdict(config).items()})
+    defaults = (Arguments(config=config), Arguments(preset="", trust=True, config=other))
+    first, second = (tyro.cli(Arguments, args=rest, default=one, prog="polychromic finetune") for one in defaults)
+    one, two = ({**vars(given), **vars(given.config)} for given in (first, second))
+    return first, frozenset(name for name in one if one[name] == two[name])
+
+
+def _another(name: str, value: Any) -> Any:
+    """A value of the same type that differs."""
+    hint = get_type_hints(Config)[name]
+    if get_origin(hint) is Literal:
+        return next(choice for choice in get_args(hint) if choice != value)
+    if isinstance(value, bool):
+        return not value
+    return (
+        f"{value}?"
+        if isinstance(value, str)
+        else tuple(part + 1 for part in value)
+        if isinstance(value, tuple)
+        else value + 1
     )
-    explicit = {name: value for name, value in asdict(given.config).items() if name in first.named and name != "method"}
-    # Some defaults follow from other settings, so they are made again with all that is known now.
-    return given, make_config(method, first.task, preset=preset, **{**settings, **explicit})
-
-
-@dataclass(frozen=True)
-class _FirstLook:
-    task: str = ""
-    method: str = ""
-    preset: str = ""
-    settings: Path | None = None
-    named: frozenset[str] = frozenset()  # the fields of all options that are there
-
-
-def _first_look(args: Sequence[str]) -> _FirstLook:
-    """What TASK, --method, --preset and --settings are among options that are not read yet, and which these are."""
-    flags = {f"--{name.name.replace('_', '-')}" for name in fields(Config) if isinstance(name.default, bool)}
-    flags |= {f"--no-{flag.removeprefix('--')}" for flag in flags} | {"--help", "-h"}
-    found: dict[str, Any] = {}
-    named = set()
-    rest = list(args)
-    while rest:
-        arg = rest.pop(0)
-        name, equals, value = arg.partition("=")
-        name = name.replace("_", "-")
-        if not arg.startswith("-"):
-            found.setdefault("task", arg)
-            continue
-        named.add(name.removeprefix("--").removeprefix("no-").replace("-", "_"))
-        if name in flags:
-            continue
-        value = value if equals else rest.pop(0) if rest else ""
-        if name in ("--return-range",) and not equals and rest:
-            rest.pop(0)  # the second of its two numbers
-        if name in ("--method", "--preset", "--settings"):
-            found[name.removeprefix("--")] = Path(value) if name == "--settings" else value
-    return _FirstLook(**found, named=frozenset(named))
 
 
 def _task_option(name: str, value: Any) -> Any:
     kind = TASK_OPTIONS[name]
     right = isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
     if not right:
-        raise UserError(f"{name} is {value!r}; it must be a {'text' if kind is str else 'number'}")
+        raise UserError(f"{name} is {value!r}; it must be a {'string' if kind is str else 'number'}")
     return kind(value)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -18,6 +17,7 @@ from polychromic.finetuning.config_check import (
     largest_group,
     nearest,
 )
+from polychromic.trust import import_named, is_name
 
 Schedule = Literal["constant", "linear", "cosine"]
 
@@ -241,18 +241,10 @@ def load_callable(field: str, name: str, known: Mapping[str, Callable[..., Any]]
     """A function by its short name, or a user's by `package.module:function`."""
     if name in known:
         return known[name]
-    module, _, function = name.partition(":")
-    if not function:
+    if not is_name(name):
         hint = nearest(name, known)
         raise UserError(f"{field} is {name!r}; {hint}choose one of {', '.join(known)}, or package.module:function")
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except Exception as error:  # a user's module may raise anything while it is imported
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{field} is {name!r}, which cannot be imported: {why}") from error
-    if not callable(found):
-        raise UserError(f"{field} is {name!r}, which is not a function")
-    return found  # type: ignore[no-any-return]
+    return import_named(field, name)  # type: ignore[no-any-return]
 
 
 __all__ = [

@@ -6,7 +6,7 @@ import difflib
 import functools
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -36,6 +36,11 @@ _AT_LEAST: dict[str, int] = {
 _ABOVE_0 = ("actor_learning_rate", "critic_learning_rate", "max_grad_norm", "temperature")
 _SHARES = ("discount", "gae_lambda", "polychromic_weight")
 _LARGEST_SEED = 2**63 - 1
+
+
+def functions_in(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the settings that may name a function of a user's own."""
+    return {name: settings[name] for name in NAMED_FUNCTIONS if name in settings}
 
 
 def nearest(given: Any, right: Iterable[str]) -> str:

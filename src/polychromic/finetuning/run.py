@@ -30,6 +30,7 @@ from polychromic.errors import UserError
 from polychromic.files import (
     Count,
     checked,
+    is_inside,
     is_partial,
     lock_file,
     open_log,
@@ -72,7 +73,10 @@ class _Description(TypedDict):
 
 
 class _Done(TypedDict):
+    """What the mark of a complete run says beside the figures of its last evaluation."""
+
     iterations: Count
+    log_sha256: NotRequired[dict[str, str]]
 
 
 class Checkpoint(NamedTuple):
@@ -239,7 +243,8 @@ class Run:
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Mark the run as complete."""
-        write_json(self.folder / "done.json", summary)
+        digests = {name: digest.hexdigest() for name, digest in self._digests.items()}
+        write_json(self.folder / "done.json", {**summary, "log_sha256": digests})
 
 
 class Unsaved:
@@ -289,6 +294,20 @@ def kept_policies(folder: Path) -> dict[int, Path]:
 def is_done(folder: Path) -> bool:
     """Whether a folder holds a complete run. A damaged mark is none: it is made again from the last checkpoint."""
     return read_json_or(folder / "done.json", _Done, None) is not None
+
+
+def read_done(folder: Path) -> dict[str, Any]:
+    """What a complete run ended in: its iterations and the figures of its last evaluation."""
+    found: dict[str, Any] = read_json(folder / "done.json", _Done)
+    return {name: value for name, value in found.items() if name != "log_sha256"}
+
+
+def check_logs(folder: Path) -> None:
+    """Refuse logs of a complete run that are not as it left them."""
+    for name, digest in read_json_or(folder / "done.json", _Done, {}).get("log_sha256", {}).items():
+        log = folder / name
+        if name in LOGS and (not log.is_file() or hashlib.sha256(log.read_bytes()).hexdigest() != digest):
+            raise UserError(f"{log} is damaged: it is not as its run left it")
 
 
 def _has_begun(folder: Path) -> bool:
@@ -350,14 +369,6 @@ class _Board:
 
     def close(self) -> None:
         self._file.close()
-
-
-def is_inside(name: object, folder: Path) -> bool:
-    """Whether a file that the system named in an error is in a folder."""
-    if not isinstance(name, str | bytes):
-        return False
-    path = Path(os.fsdecode(name))
-    return path.absolute().is_relative_to(folder.absolute()) or path.resolve().is_relative_to(folder.resolve())
 
 
 def _visits(path: Path, keys: Any, counts: Any) -> dict[int, int]:

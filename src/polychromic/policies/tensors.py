@@ -14,9 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from polychromic.errors import UserError
-from polychromic.files import decode_json, write_bytes
-
-CHECKSUM = "sha256"  # of everything else in a file, in its metadata
+from polychromic.files import CHECKSUM, decode_json, write_bytes
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:

@@ -69,7 +69,7 @@ def replay(
 
 
 def record(world: GridWorld, actions: Sequence[Sequence[int]], made: Mapping[str, Any]) -> Demonstrations:
-    """Play one episode per task of the world and write down what is seen before each action."""
+    """Play one episode per configuration of the world and write down what is seen before each action."""
     lengths = np.array([len(row) for row in actions], np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     cells = world.image_shape[0] * world.image_shape[1]
@@ -93,7 +93,7 @@ def record(world: GridWorld, actions: Sequence[Sequence[int]], made: Mapping[str
         directions=looks,
         actions=flat,
         offsets=offsets,
-        seeds=np.array(world.seeds, np.int64),
+        seeds=np.array(world.level_seeds, np.int64),
         missions=tuple(world.missions),
         made=made,
     )

@@ -13,7 +13,8 @@ from typing import Any
 
 from polychromic import __version__
 from polychromic.envs.registry import Section
-from polychromic.files import whole_file
+from polychromic.errors import UserError
+from polychromic.files import write_text
 from polychromic.report.compare import (
     Comparison,
     Method,
@@ -23,7 +24,7 @@ from polychromic.report.compare import (
     unequal_attempts,
     without_control,
 )
-from polychromic.report.gather import gather
+from polychromic.report.gather import Entry, gather
 from polychromic.report.table import Table, as_markdown
 from polychromic.report.tables import section_of, section_values, tables
 
@@ -53,15 +54,41 @@ def write_report(
         A line about everything that could not be read or is incomplete; the rest is reported.
     """
     entries, problems = gather(runs)
+    try:
+        texts = _made(entries, problems, title, summary)
+    except Exception:  # one file must not take the others with it, whatever its reader has missed
+        entries, left_out = _that_can_be_shown(entries)
+        texts = _made(entries, problems := [*problems, *left_out], title, summary)
+    html_text, markdown_text, remarks = texts
+    write_text(out, html_text)
+    if markdown is not None:
+        write_text(markdown, markdown_text)
+    return [*problems, *remarks]
+
+
+def _made(
+    entries: Sequence[Entry], problems: Sequence[str], title: str, summary: Sequence[str] = ()
+) -> tuple[str, str, list[str]]:
+    """The page, the tables as Markdown, and remarks about what is compared."""
     comparisons = compare(entries)
-    problems += [remark for one in comparisons for remark in (*without_control(one), *unequal_attempts(one))]
-    made = tables(comparisons)
-    data = page_data(comparisons, made, problems, title=title, summary=summary)
-    for path, text in ((out, page(data, section_scripts(comparisons))), (markdown, as_markdown(made, problems))):
-        if path is not None:
-            with whole_file(path) as partial:
-                partial.write_text(text, encoding="utf-8")
-    return problems
+    remarks = [remark for one in comparisons for remark in (*without_control(one), *unequal_attempts(one))]
+    made, told = tables(comparisons), [*problems, *remarks]
+    data = page_data(comparisons, made, told, title=title, summary=summary)
+    return page(data, section_scripts(comparisons)), as_markdown(made, told), remarks
+
+
+def _that_can_be_shown(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
+    """Those of which a page can be made on their own, and a line about each of the others."""
+    shown, left_out = [], []
+    for entry in entries:
+        try:
+            _made([entry], (), "")
+            shown.append(entry)
+        except Exception as error:  # as above
+            left_out.append(f"left out: {entry.name}: {type(error).__name__}: {' '.join(str(error).split())}")
+    if not shown:
+        raise UserError("; ".join(left_out))
+    return shown, left_out
 
 
 def page_data(

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from polychromic.envs.registry import short_name
 from polychromic.errors import UserError
-from polychromic.evaluate.targets import short_name
-from polychromic.files import read_json, write_text
+from polychromic.files import Int, converted, read_json, read_json_or, write_json
 from polychromic.finetuning.config import make_config
+from polychromic.finetuning.start import base_policy_of
 from polychromic.policies.files import PolicyInfo, read_identity
 
 PRETRAINED = "pretrained"  # the method of a cell that only evaluates the base policy
-CELL, SETTINGS, FIGURES = "cell.json", "settings.json", "figures.json"
+CELL, FIGURES = "cell.json", "figures.json"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Cell:
     settings: Mapping[str, Any] = field(default_factory=dict)  # fields of Config that differ from the method's
     policy: str = ""  # "": the shipped policy of the task
     horizon: int = 0  # 0: what the task has by itself
-    time_penalty: float = 0.5
+    time_penalty: float | None = None
     evaluation: Evaluation = field(default_factory=Evaluation)
 
     @property
@@ -78,7 +80,12 @@ class Cell:
         }
         digest = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:8]
         number = "" if self.method == PRETRAINED else f"-{self.seed}"
-        return f"{self.task.replace('/', '_')}-{self.method}{number}-{digest}"
+        return f"{re.sub(r'[^\w.-]', '_', self.task)}-{self.method}{number}-{digest}"
+
+    @property
+    def base_policy(self) -> str:
+        """The policy that it begins with, by name or as a file."""
+        return self.policy or base_policy_of(self.task)
 
     @property
     def base_parameters(self) -> str:
@@ -87,13 +94,21 @@ class Cell:
 
     def _base(self) -> tuple[PolicyInfo, str]:
         """What is known of the policy that it begins with; nothing if that is still to be made, as in estimates."""
-        named = self.policy or self.task
+        named = self.base_policy
         try:
             return read_identity(named)
         except UserError:
             if Path(named).exists():
                 raise
             return PolicyInfo(), ""
+
+
+class _Figures(TypedDict):
+    """What the figures of a cell begin with."""
+
+    task: str
+    method: str
+    seed: Int
 
 
 def make_cells(
@@ -129,7 +144,7 @@ def make_cells(
 
 def check_policy(cell: Cell) -> None:
     """Refuse a policy that was made for another task than the cell's, or that says too little about itself."""
-    info, _ = read_identity(cell.policy or cell.task)
+    info, _ = read_identity(cell.base_policy)
     if short_name(info.task) != short_name(cell.task) and (info.task or cell.method == PRETRAINED):
         made_for = f"made for {info.task}" if info.task else "which names no task"
         raise UserError(f"policy is {cell.policy}, {made_for}; it cannot be used for the task {cell.task}")
@@ -144,14 +159,10 @@ def write_cells(folder: Path, cells: Iterable[Cell]) -> list[Path]:
     try:
         there = {path for path in named if (path / CELL).exists()}
         for path in there:  # all of them before anything is written
-            _compare(path, read_json(path / CELL), described[path])
+            _compare(path, read_cell(path), named[path])
         for path in [path for path in named if path not in there]:
             path.mkdir(parents=True, exist_ok=True)
-            cell = named[path]
-            if cell.method != PRETRAINED:
-                text = json.dumps({**cell.settings, "method": cell.method, "seed": cell.seed}, indent=1)
-                write_text(path / SETTINGS, text + "\n")
-            write_text(path / CELL, json.dumps(described[path], indent=1) + "\n")
+            write_json(path / CELL, described[path])
     except OSError as error:
         raise UserError(
             f"out: cannot write to {error.filename or folder} ({error.strerror}); nothing has been started"
@@ -161,11 +172,8 @@ def write_cells(folder: Path, cells: Iterable[Cell]) -> list[Path]:
 
 def read_cell(folder: Path) -> Cell:
     """The cell of a folder."""
-    values = read_json(folder / CELL)
-    try:
-        return Cell(**{**values, "evaluation": Evaluation(**values["evaluation"])})
-    except (TypeError, KeyError) as error:
-        raise UserError(f"{folder / CELL} is damaged: {error!r}") from error
+    found: Cell = converted(read_json(folder / CELL), Cell, f"{folder / CELL} is damaged")
+    return found
 
 
 def find_cells(folder: Path) -> list[Path]:
@@ -179,20 +187,20 @@ def find_cells(folder: Path) -> list[Path]:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a cell is complete; its figures are written last."""
-    return (folder / FIGURES).exists()
+    """Whether a cell is complete; its figures are written last. A damaged file is made again."""
+    return read_json_or(folder / FIGURES, _Figures, None) is not None
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
-def _compare(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def _compare(path: Path, before: Cell, now: Cell) -> None:
     """The name holds everything but the evaluation."""
-    for name, value in now["evaluation"].items():
-        found = before.get("evaluation", {}).get(name, getattr(Evaluation, name))
+    for name, value in asdict(now.evaluation).items():
+        found = getattr(before.evaluation, name)
         if found != value:
             raise UserError(
                 f"out: {path} is a cell with evaluation {name} = {found}, now it is {value}; "
-                "give another folder, or the same evaluation to go on with it"
+                "give another folder, or the same evaluation to resume it"
             )

@@ -81,7 +81,8 @@ def drive(engine: Engine, folders: Sequence[Path], *, retries: int, watch: Calla
                     furthest[folder] = max(furthest[folder], reached)
                     if outcome.hopeless or failures[folder] > retries:
                         summary.failed[folder] = outcome.message
-                        note(folder, {"ended": time.time(), "state": "failed", "message": outcome.message})
+                        ended = {"state": "failed", "kind": outcome.kind, "message": outcome.message}
+                        note(folder, {"ended": time.time(), **ended})
                     else:
                         summary.retried += 1
                         waiting.append(folder)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from polychromic.sweep.run_cell import Outcome, last_lines, one_thread
+from polychromic.trust import NOTHING, Trust
 
 
 @dataclass
@@ -28,8 +29,9 @@ class Worker:
 class LocalEngine:
     """Runs cells in `workers` processes of this machine."""
 
-    def __init__(self, sweep_folder: Path, workers: int = 0) -> None:
-        self.environment = {**os.environ, **one_thread(os.environ, sweep_folder)}
+    def __init__(self, workers: int = 0, trust: Trust = NOTHING) -> None:
+        self.trust = trust
+        self.environment = {**os.environ, **one_thread(os.environ)}
         self.workers: list[Worker | None] = [None] * (workers or len(available_cores()))
 
     @property
@@ -51,7 +53,8 @@ class LocalEngine:
         worker.folder = folder
         assert worker.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died just now; `finished` will say so
-            worker.process.stdin.write(f"{folder}\n")
+            asked = {"folder": str(folder), "everything": self.trust.everything, "names": sorted(self.trust.names)}
+            worker.process.stdin.write(json.dumps(asked) + "\n")
             worker.process.stdin.flush()
 
     def finished(self, timeout: float) -> list[tuple[Path, Outcome]]:
@@ -85,7 +88,7 @@ class LocalEngine:
         self.workers = [None] * len(self.workers)
 
     def _launch(self) -> Worker:
-        command = [sys.executable, "-m", "polychromic.sweep.worker"]
+        command = [sys.executable, "-P", "-m", "polychromic.sweep.worker"]
         # A session of its own: Ctrl-C reaches the sweep alone, which then ends its workers.
         process = subprocess.Popen(
             command,

@@ -7,7 +7,6 @@ seconds, so that `polychromic sweep status` can tell a cell that runs from one w
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import socket
@@ -15,22 +14,31 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+from polychromic.errors import UserError
+from polychromic.files import Count, lock_file, read_json
 
 LOCK = "cell.lock"
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0
 
 
+class _Holder(TypedDict):
+    host: str
+    pid: Count
+    process: str
+
+
 @contextlib.contextmanager
 def holding(folder: Path) -> Iterator[bool]:
     """Hold a cell while it is run; False if another process does."""
-    with (folder / LOCK).open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
+    try:
+        locked = lock_file(folder / LOCK)
+    except BlockingIOError:
+        yield False
+        return
+    with locked as file:
         file.truncate(0)
         file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "process": _born(os.getpid())}))
         file.flush()
@@ -50,9 +58,9 @@ def holder(folder: Path) -> dict[str, Any] | None:
     """Who runs a cell now, told from the file alone; None if nobody does."""
     path = folder / LOCK
     try:
-        found = json.loads(path.read_text())
+        found: dict[str, Any] = read_json(path, _Holder)
         touched = path.stat().st_mtime
-    except (OSError, ValueError):
+    except (OSError, UserError):
         return None
     if found.get("host") == socket.gethostname() and found.get("process"):
         return found if _born(found["pid"]) == found["process"] else None

@@ -3,63 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict, cast
+
+import msgspec
 
 from polychromic.errors import UserError
-from polychromic.files import read_table
+from polychromic.files import checked, read_table
 from polychromic.finetuning.config_check import nearest
 from polychromic.sweep.cells import Evaluation
 
-LISTS = ("tasks", "methods", "seeds")
-TABLES = ("settings", "vary", "evaluation")
 SCORING = tuple(field.name for field in fields(Evaluation))
 
 
-def read_plan(path: Path) -> dict[str, Any]:
+class Plan(TypedDict, total=False):
+    """What a file may ask for."""
+
+    tasks: list[str]
+    methods: list[str]
+    seeds: list[int | str]
+    settings: dict[str, Any]
+    vary: dict[str, Annotated[list[Any], msgspec.Meta(min_length=1)]]
+    evaluation: dict[str, Any]
+    policy: str
+    horizon: int
+    time_penalty: float
+
+
+def read_plan(path: Path) -> Plan:
     """A sweep from a TOML or JSON file: tasks, methods, seeds, settings, vary, evaluation, policy, horizon, …"""
-    values = read_table("file", path)
-    try:
-        _check(values)
-    except UserError as error:
-        raise UserError(f"file: {path}: {error}") from error
-    return values
-
-
-def _check(plan: Mapping[str, Any]) -> None:
-    """Every part by its kind."""
-    known = (*LISTS, *TABLES, "policy", "horizon", "time_penalty")
-    for name, value in plan.items():
+    plan = read_table("file", path)
+    where = f"file: {path}"
+    known = tuple(Plan.__annotations__)
+    for name in plan:
         if name not in known:
-            raise UserError(f"has '{name}'; {nearest(name, known)}what it may hold is {', '.join(sorted(known))}")
-        if name in LISTS:
-            entries = (str, int) if name == "seeds" else (str,)
-            if not isinstance(value, list) or not all(_is(entry, *entries) for entry in value):
-                raise UserError(f"{name} is {value!r}; it must be a list, such as {_EXAMPLES[name]}")
-        elif name in TABLES and not isinstance(value, dict):
-            raise UserError(f"{name} is {value!r}; it must be a table of names and values")
-    for name, values in plan.get("vary", {}).items():
-        if not isinstance(values, list) or not values:
-            raise UserError(f"vary: {name} is {values!r}; it must be a list of the values to run, such as [0.01, 0.1]")
+            raise UserError(f"{where}: has '{name}'; {nearest(name, known)}it may hold {', '.join(sorted(known))}")
+    checked(plan, Plan, where)
     for name in plan.get("evaluation", {}):
         if name not in SCORING:
-            raise UserError(f"evaluation has '{name}'; {nearest(name, SCORING)}it may hold {', '.join(SCORING)}")
-    for name, kinds, what in (
-        ("policy", (str,), "a text"),
-        ("horizon", (int,), "a whole number"),
-        ("time_penalty", (int, float), "a number"),
-    ):
-        if name in plan and not _is(plan[name], *kinds):
-            raise UserError(f"{name} is {plan[name]!r}; it must be {what}")
-
-
-_EXAMPLES = {"tasks": '["goto"]', "methods": '["ppo", "poly-ppo"]', "seeds": '[0, 1] or ["0-19"]'}
-
-
-def _is(value: Any, *kinds: type) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
+            raise UserError(
+                f"{where}: evaluation has '{name}'; {nearest(name, SCORING)}it may hold {', '.join(SCORING)}"
+            )
+    return cast(Plan, plan)
 
 
 def parse_seeds(given: Iterable[Any]) -> list[int]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from polychromic.errors import UserError
-from polychromic.files import read_json
+from polychromic.files import Float, read_json_or, readable_lines
 from polychromic.sweep.cells import CELL, FIGURES, PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.lock import holder
 from polychromic.sweep.run_cell import ATTEMPTS, SECONDS
@@ -40,6 +38,7 @@ class Status:
     evaluation_seconds: float | None = None
     attempts: int = 0
     message: str = ""
+    failure: str = ""  # the kind of its last failure, see `Outcome`; not in histories of earlier versions
     choices: Mapping[str, Any] = field(default_factory=dict)  # all that cells of one task and method may differ in
 
 
@@ -50,7 +49,7 @@ def read_status(folder: Path) -> Status:
     except (UserError, OSError) as error:
         return Status(folder.name, ("", ""), "failed", 0, 0, message=str(error))
     history = _lines(folder / ATTEMPTS)
-    last = history[-1] if history else {}
+    last: dict[str, Any] = history[-1] if history else {}
     done = is_done(folder)
     metrics, evaluated = (_last(folder / f"{name}.jsonl") for name in ("metrics", "evaluations"))
     if done:
@@ -65,13 +64,14 @@ def read_status(folder: Path) -> Status:
         name=folder.name,
         kind=(cell.task, cell.method),
         state=state,
-        iteration=iterations if done else metrics.get("iteration", -1) + 1,
+        iteration=iterations if done else _iterations(metrics),
         iterations=iterations,
-        success=_final_success(folder) if done else evaluated.get("success", metrics.get("successes")),
+        success=_final_success(folder) if done else _as_number(evaluated.get("success", metrics.get("successes"))),
         iteration_seconds=_mean_seconds(folder, done),
         evaluation_seconds=_number(folder / SECONDS),
         attempts=sum("began" in line for line in history),
-        message=last.get("message", "") if state in ("failed", "interrupted") else "",
+        message=str(last.get("message", "")) if state in ("failed", "interrupted") else "",
+        failure=str(last.get("kind", "")) if state == "failed" else "",
         choices=choices,
     )
 
@@ -90,7 +90,12 @@ def _described(folder: Path, _changed: int) -> tuple[Cell, int, dict[str, Any]]:
 
 def iterations_done(folder: Path) -> int:
     """Iterations that a cell has behind it, as its metrics say."""
-    return int(_last(folder / "metrics.jsonl").get("iteration", -1)) + 1
+    return _iterations(_last(folder / "metrics.jsonl"))
+
+
+def _iterations(last: Mapping[str, Any]) -> int:
+    number = last.get("iteration")
+    return number + 1 if isinstance(number, int) else 0
 
 
 def differing(statuses: Sequence[Status]) -> list[str]:
@@ -178,41 +183,53 @@ def _tail(path: Path, count: int = 10_000) -> list[dict[str, Any]]:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 16384))
             lines = file.read().split(b"\n")[:-1]
-        return [dict(json.loads(line)) for line in lines[1 if end > 16384 else 0 :][-count:]]
-    except (OSError, ValueError):
+    except OSError:
         return []
+    return readable_lines(b"\n".join(lines[1 if end > 16384 else 0 :]))[-count:]
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     """The lines of a log; one that a full disk or a kill cut off is left out."""
-    found = []
     try:
-        for line in path.read_text(errors="replace").splitlines():
-            with contextlib.suppress(ValueError):
-                found.append(json.loads(line))
+        return readable_lines(path.read_bytes())
     except OSError:
         return []
-    return [line for line in found if isinstance(line, dict)]
 
 
 def _mean_seconds(folder: Path, done: bool) -> float | None:
     """What an iteration takes lately, brief evaluations included, but not the compiling in the first after a start."""
     lines = _tail(folder / "timing.jsonl")[-RECENT:]
     steady = [line for line in lines if not line.get("start")] or (lines if done else [])
-    return fmean(line["seconds"] for line in steady) if steady else None
+    seconds = [value for line in steady if (value := _as_number(line.get("seconds"))) is not None]
+    return fmean(seconds) if seconds else None
+
+
+class _Mean(TypedDict):
+    mean: NotRequired[Float]
+
+
+class _Part(TypedDict):
+    success: NotRequired[_Mean]
+
+
+class _Brief(TypedDict):
+    success: NotRequired[Float]
+
+
+class _Figures(TypedDict):
+    result: NotRequired[_Part]
+    finetune: NotRequired[_Brief]
 
 
 def _final_success(folder: Path) -> float | None:
-    try:
-        figures = read_json(folder / FIGURES)
-    except UserError:
-        return None
+    figures = read_json_or(folder / FIGURES, _Figures, {})
     found = figures.get("result", {}).get("success", {}).get("mean", figures.get("finetune", {}).get("success"))
-    return None if found is None else float(found)
+    return _as_number(found)
 
 
 def _number(path: Path) -> float | None:
-    try:
-        return float(path.read_text())
-    except (OSError, ValueError):
-        return None
+    return _as_number(read_json_or(path, Float, None))
+
+
+def _as_number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

@@ -7,13 +7,14 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from polychromic.errors import UserError
 from polychromic.sweep.local import available_cores
 from polychromic.sweep.run_cell import Outcome, last_lines, one_thread, run_cell
+from polychromic.trust import NOTHING, Trust
 
 OBJECT_STORE_BYTES = 100 * 2**20  # nothing but folder names and outcomes goes through it
 ENOUGH_WAITING = 1000  # tasks that Ray may hold at the same time
@@ -22,9 +23,9 @@ ENOUGH_WAITING = 1000  # tasks that Ray may hold at the same time
 class RayEngine:
     """Gives every cell to Ray as a task with one CPU; Ray decides where and when it runs."""
 
-    def __init__(self, sweep_folder: Path, workers: int = 0, address: str = "") -> None:
+    def __init__(self, workers: int = 0, address: str = "", trust: Trust = NOTHING) -> None:
         self.folders: dict[Any, Path] = {}
-        self.sweep_folder = sweep_folder
+        self.trust = trust
         self.limit = workers
         self.own: dict[str, str] = {}
         if "ray" not in sys.modules or not sys.modules["ray"].is_initialized():
@@ -53,7 +54,8 @@ class RayEngine:
 
     def start(self, folder: Path) -> None:
         """Hand a cell to Ray."""
-        reference = self.task.options(name=folder.name).remote(str(folder), str(self.sweep_folder))
+        consent = self.trust.everything, sorted(self.trust.names)
+        reference = self.task.options(name=folder.name).remote(str(folder), *consent)
         self.folders[reference] = folder
 
     def finished(self, timeout: float) -> list[tuple[Path, Outcome]]:
@@ -84,11 +86,11 @@ class RayEngine:
             os.environ.pop(name, None)
 
 
-def ray_cell(folder: str, sweep_folder: str) -> dict[str, Any]:
+def ray_cell(folder: str, everything: bool, names: Sequence[str]) -> dict[str, Any]:
     """The task itself. A worker of Ray runs many of them and keeps what it has loaded and compiled."""
     if "jax" not in sys.modules:
-        os.environ.update(one_thread(os.environ, Path(sweep_folder)))
-    return run_cell(Path(folder))._asdict()
+        os.environ.update(one_thread(os.environ))
+    return run_cell(Path(folder), Trust(everything, frozenset(names)))._asdict()
 
 
 def own_token(environment: Mapping[str, str], address: str) -> dict[str, str]:

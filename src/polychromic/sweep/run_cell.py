@@ -1,4 +1,4 @@
-"""One cell, from wherever it stands to its end: `polychromic finetune`, then `polychromic evaluate`, under its lock."""
+"""One cell, from wherever it is to its end: fine-tuned, then evaluated, under its lock."""
 
 from __future__ import annotations
 
@@ -9,15 +9,29 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from polychromic.errors import UserError
+from polychromic.errors import Diverged, Untrusted, UserError
+from polychromic.files import (
+    Float,
+    is_inside,
+    open_log,
+    read_json_or,
+    remove_partial,
+    write_json,
+    write_text,
+)
+from polychromic.trust import NOTHING, Trust
+
+if TYPE_CHECKING:
+    from polychromic.sweep.cells import Cell
 
 ATTEMPTS, LOG = "attempts.jsonl", "log.txt"
 SECONDS, EVALUATION_CPU = "evaluation_seconds.json", "evaluation_cpu_seconds.json"
@@ -34,22 +48,28 @@ XLA_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 HOPELESS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
+Failure = Literal["", "diverged", "untrusted", "mistake", "system", "crash"]
+
+
 class Outcome(NamedTuple):
     """How an attempt at a cell ended."""
 
     state: Literal["done", "busy", "failed"]
     message: str = ""
     hopeless: bool = False
+    kind: Failure = ""  # of a failure: what sort of error it was
 
 
-def one_thread(environment: Mapping[str, str], sweep_folder: Path) -> dict[str, str]:
+def one_thread(environment: Mapping[str, str]) -> dict[str, str]:
     """What the environment of a process that runs cells needs, before it loads anything heavy.
 
-    One thread each; what XLA compiled for one cell is kept for the others, apart for every kind of processor.
+    One thread each. What XLA compiled for one cell is kept for the others in the user's own cache, as it is code that
+    is executed, apart for every kind of processor.
     """
     flags = environment.get("XLA_FLAGS", "")
     wanted = flags if XLA_ONE_THREAD in flags else f"{flags} {XLA_ONE_THREAD}".strip()
-    compiled = environment.get("JAX_COMPILATION_CACHE_DIR") or str(sweep_folder / ".compiled" / _processor())
+    cache = Path(environment.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    compiled = environment.get("JAX_COMPILATION_CACHE_DIR") or str(cache / "polychromic" / "compiled" / _processor())
     return {
         **ONE_THREAD,
         "XLA_FLAGS": wanted,
@@ -58,8 +78,11 @@ def one_thread(environment: Mapping[str, str], sweep_folder: Path) -> dict[str, 
     }
 
 
-def run_cell(folder: Path) -> Outcome:
-    """Run a cell to its end, unless it is done or another process has it. A failure is returned, not raised."""
+def run_cell(folder: Path, trust: Trust = NOTHING) -> Outcome:
+    """Run a cell to its end, unless it is done or another process has it. A failure is returned, not raised.
+
+    trust: which functions that the cell's file names may be imported.
+    """
     from polychromic.sweep.cells import is_done
     from polychromic.sweep.lock import holding
 
@@ -73,127 +96,126 @@ def run_cell(folder: Path) -> Outcome:
                 return Outcome("done")
             _remove_partial(folder)
             note(folder, {"began": time.time(), "pid": os.getpid(), "commit": source_commit()})
-            outcome = _attempt(folder)
+            outcome = _attempt(folder, trust)
             # Whether it is tried again, and so whether the cell has failed, is not decided here.
             state = "error" if outcome.state == "failed" else outcome.state
-            note(folder, {"ended": time.time(), "state": state, "message": outcome.message})
+            note(folder, {"ended": time.time(), "state": state, "kind": outcome.kind, "message": outcome.message})
             return outcome
-    except OSError as error:
+    except (OSError, UserError) as error:
         return _failure(folder, error)
 
 
 def _remove_partial(folder: Path) -> None:
-    """What kills left of files that only the holder of a cell writes; another sweep may be writing the first two."""
+    """What kills left of files that only the holder of a cell writes; another sweep may be writing the first one."""
     from polychromic.evaluate.targets import EVALUATION
-    from polychromic.policies.tensors import remove_partial
-    from polychromic.sweep.cells import CELL, FIGURES, SETTINGS
+    from polychromic.sweep.cells import CELL, FIGURES
 
-    remove_partial(folder, (CELL, SETTINGS), older_than=60.0)
+    remove_partial(folder, (CELL,), older_than=60.0)
     remove_partial(folder, (FIGURES, EVALUATION, late_evaluation_name("*"), GREEDY, SECONDS, EVALUATION_CPU))
 
 
-def _attempt(folder: Path) -> Outcome:
+def _attempt(folder: Path, trust: Trust) -> Outcome:
     with _output_to(folder / LOG):
         try:
-            _finetune_and_evaluate(folder)
+            _finetune_and_evaluate(folder, trust)
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             return _failure(folder, error)
     return Outcome("done")
 
 
-def _finetune_and_evaluate(folder: Path) -> None:
-    from polychromic.evaluate.command import evaluate
-    from polychromic.evaluate.targets import EVALUATION
-    from polychromic.finetuning.command import finetune_command
-    from polychromic.finetuning.run import kept_policies, read_json, write_text
-    from polychromic.sweep.cells import FIGURES, PRETRAINED, SETTINGS, check_policy, read_cell
+def _finetune_and_evaluate(folder: Path, trust: Trust) -> None:
+    from polychromic.finetuning.config_check import functions_in
+    from polychromic.finetuning.loop import finetune
+    from polychromic.finetuning.run import read_done
+    from polychromic.finetuning.start import prepare
+    from polychromic.sweep.cells import CELL, FIGURES, PRETRAINED, check_policy, read_cell
 
     cell = read_cell(folder)
+    trust.check(functions_in(cell.settings), folder / CELL)
     check_policy(cell)
     if not (folder / "config.json").exists() and cell.name != folder.name:
         raise UserError(
             f"{folder} is named after another policy or other defaults than those of now, {cell.name}; give the whole "
             "command again, with tasks, methods and seeds, for a new cell"
         )
-    base = cell.method == PRETRAINED
-    if not base:
-        command = [cell.task, "--settings", str(folder / SETTINGS), "--out", str(folder)]
-        command += ["--horizon", str(cell.horizon)] if cell.horizon else []
-        command += ["--time-penalty", str(cell.time_penalty)] if cell.time_penalty != 0.5 else []
-        command += ["--policy", cell.policy] if cell.policy else []
-        with _as_if_typed("finetune", *command):
-            finetune_command(command)
     figures: dict[str, Any] = {"task": cell.task, "method": cell.method, "seed": cell.seed}
-    if not base:
-        figures["finetune"] = read_json(folder / "done.json")
+    if cell.method != PRETRAINED:
+        start = prepare(cell.task, cell.policy, horizon=cell.horizon, time_penalty=cell.time_penalty)
+        finetune(start.world, start.policy, cell.config(), out=folder)
+        figures["finetune"] = read_done(folder)
     if cell.evaluation.attempts:
-        target = (cell.policy or cell.task) if base else str(folder)
-        began = time.perf_counter()
-        with (
-            _cpu_seconds_kept(folder, EVALUATION),
-            _as_if_typed("evaluate", target, "--attempts", str(cell.evaluation.attempts)),
-        ):
-            evaluate(
-                target,
-                attempts=cell.evaluation.attempts,
-                perturbed=cell.evaluation.perturbed,
-                pretrained=cell.policy if cell.evaluation.perturbed else "",
-                horizon=cell.horizon,
-                time_penalty=cell.time_penalty if base else None,
-                recordings=cell.evaluation.recordings,
-                out=folder / EVALUATION,
-            )
-        for iterations, policy in kept_policies(folder).items():
-            path = folder / late_evaluation_name(iterations)
-            if path.exists():
-                continue
-            # With random numbers of its own each, so that an average over them knows more than one of them.
-            attempts = cell.evaluation.attempts
-            typed = _as_if_typed("evaluate", str(policy), f"--attempts={attempts}", f"--seed={iterations}")
-            with _cpu_seconds_kept(folder, path.name), typed:
-                evaluate(
-                    str(policy),
-                    attempts=attempts,
-                    sweep="never",
-                    horizon=cell.horizon,
-                    time_penalty=cell.time_penalty,
-                    seed=iterations,
-                    recordings=False,
-                    out=path,
-                )
-        if cell.evaluation.greedy:
-            typed = _as_if_typed("evaluate", target, "--attempts=1", "--temperature=0")
-            with _cpu_seconds_kept(folder, GREEDY), typed:
-                evaluate(
-                    target,
-                    attempts=1,
-                    temperature=0.0,
-                    sweep="never",
-                    perturbed=cell.evaluation.perturbed,
-                    pretrained=cell.policy if cell.evaluation.perturbed else "",
-                    horizon=cell.horizon,
-                    time_penalty=cell.time_penalty if base else None,
-                    recordings=False,
-                    out=folder / GREEDY,
-                )
-        evaluation = read_json(folder / EVALUATION)
-        large = ("recordings", "configurations")
-        for part in [name for name in ("result", "best") if name in evaluation]:
-            figures[part] = {name: value for name, value in evaluation[part].items() if name not in large}
-        write_text(folder / SECONDS, json.dumps(time.perf_counter() - began) + "\n")
-    write_text(folder / FIGURES, json.dumps(figures, indent=1) + "\n")
+        figures |= _evaluate(folder, cell)
+    write_json(folder / FIGURES, figures)
 
 
-@contextlib.contextmanager
-def _cpu_seconds_kept(folder: Path, name: str) -> Iterator[None]:
-    """What an evaluation costs, by its file: after an interruption those that are there are not made again."""
-    from polychromic.files import read_json, write_text
+def _evaluate(folder: Path, cell: Cell) -> dict[str, Any]:
+    """Every evaluation of a cell that is not there yet, each into its file; the figures of the main one."""
+    from polychromic.evaluate.file import read_evaluation
+    from polychromic.evaluate.policy import TEMPERATURES
+    from polychromic.evaluate.targets import EVALUATION
+    from polychromic.finetuning.run import kept_policies
+    from polychromic.sweep.cells import PRETRAINED
+
+    base = cell.method == PRETRAINED
+    target = cell.base_policy if base else str(folder)
+    attempts, recordings = cell.evaluation.attempts, cell.evaluation.recordings
+    began = time.perf_counter()
+    temperatures = TEMPERATURES if base else ()
+    _evaluate_one(
+        cell,
+        target,
+        folder / EVALUATION,
+        attempts=attempts,
+        temperatures=temperatures,
+        record=recordings,
+        main=True,
+    )
+    for iterations, policy in kept_policies(folder).items():
+        path = folder / late_evaluation_name(iterations)
+        # With random numbers of its own each, so that an average over them knows more than one of them.
+        if read_json_or(path, dict[str, Any], None) is None:
+            _evaluate_one(cell, str(policy), path, attempts=attempts, seed=iterations, record=False)
+    if cell.evaluation.greedy:
+        _evaluate_one(cell, target, folder / GREEDY, attempts=1, temperature=0.0, record=False, main=True)
+    write_text(folder / SECONDS, json.dumps(time.perf_counter() - began) + "\n")
+    evaluation = read_evaluation(folder / EVALUATION)
+    large = ("recordings", "configurations")
+    return {
+        part: {name: value for name, value in evaluation[part].items() if name not in large}
+        for part in ("result", "best")
+        if part in evaluation
+    }
+
+
+def _evaluate_one(cell: Cell, target: str, path: Path, *, main: bool = False, **choices: Any) -> None:
+    """One evaluation, and what it cost: after an interruption those that are there are not made again.
+
+    main: of the policy that the cell is about, from perturbed starts too if it says so.
+    """
+    from polychromic.evaluate.file import evaluate_to_file
+    from polychromic.evaluate.targets import find_target, pretrained_of, world_of
 
     began = time.process_time()
-    yield
-    before = read_json(folder / EVALUATION_CPU) if (folder / EVALUATION_CPU).exists() else {}
-    write_text(folder / EVALUATION_CPU, json.dumps({**before, name: time.process_time() - began}) + "\n")
+    found = find_target(target)
+    world = world_of(found, horizon=cell.horizon, time_penalty=None if found.is_run else cell.time_penalty)
+    perturbed = main and cell.evaluation.perturbed
+    evaluate_to_file(
+        found,
+        world,
+        path,
+        command=_command(target, choices),
+        pretrained=pretrained_of(found, cell.policy) if perturbed else None,
+        **choices,
+    )
+    before = read_json_or(path.parent / EVALUATION_CPU, dict[str, Float], {})
+    write_json(path.parent / EVALUATION_CPU, {**before, path.name: time.process_time() - began})
+
+
+def _command(target: str, choices: Mapping[str, Any]) -> str:
+    """Files say which command repeats them."""
+    told = [f"--{name}={choices[name]}" for name in ("attempts", "temperature", "seed") if name in choices]
+    return shlex.join(["polychromic", "evaluate", target, *told])
 
 
 def late_evaluation_name(iterations: int | str) -> str:
@@ -226,30 +248,27 @@ def _failure(folder: Path, error: BaseException) -> Outcome:
         # Whatever was written stays: files are replaced whole, and logs are cut back to the last checkpoint.
         advice = "free some space" if number in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
         text = f"cannot write to {folder} ({os.strerror(number or 0)}); {advice} and give the same command again"
-        return Outcome("failed", text, hopeless=True)
+        return Outcome("failed", text, hopeless=True, kind="system")
     if isinstance(error, UserError):
         # It will be said again, unless it stands for an error of the system, which may pass.
-        return Outcome("failed", str(error), hopeless=number is None)
-    return Outcome("failed", "\n".join([f"{type(error).__name__}: {error}", *last_lines(folder)]))
+        if number is not None:
+            return Outcome("failed", str(error), kind="system")
+        kinds: dict[type, Failure] = {Diverged: "diverged", Untrusted: "untrusted"}
+        return Outcome("failed", str(error), hopeless=True, kind=kinds.get(type(error), "mistake"))
+    return Outcome("failed", "\n".join([f"{type(error).__name__}: {error}", *last_lines(folder)]), kind="crash")
 
 
 def _system_error(error: BaseException | None, folder: Path) -> int | None:
     """The number of the system's error behind an error, if there is one; 0 if it is about another place."""
     while error is not None:
         if isinstance(error, OSError):
-            inside = not isinstance(error.filename, str | bytes) or _is_in(os.fsdecode(error.filename), folder)
-            return error.errno if inside else 0
+            named = isinstance(error.filename, str | bytes)
+            return error.errno if not named or is_inside(error.filename, folder) else 0
         told = re.search(r"\(os error (\d+)\)", str(error))  # how libraries in Rust, safetensors say, put it
         if told:
             return int(told[1])
         error = error.__cause__ or error.__context__
     return None
-
-
-def _is_in(name: str, folder: Path) -> bool:
-    return Path(name).absolute().is_relative_to(folder.absolute()) or Path(name).resolve().is_relative_to(
-        folder.resolve()
-    )
 
 
 def last_lines(folder: Path, count: int = LAST_LINES) -> list[str]:
@@ -265,7 +284,7 @@ def last_lines(folder: Path, count: int = LAST_LINES) -> list[str]:
 
 def note(folder: Path, line: Mapping[str, Any]) -> None:
     """The history of a cell: a line as an attempt begins and one as it ends; none at its end if it was killed."""
-    with contextlib.suppress(OSError), (folder / ATTEMPTS).open("ab+") as file:
+    with contextlib.suppress(OSError, UserError), open_log(folder / ATTEMPTS) as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))
         torn = file.read(1) not in (b"", b"\n")  # by a full disk or a kill
@@ -275,10 +294,10 @@ def note(folder: Path, line: Mapping[str, Any]) -> None:
 @contextlib.contextmanager
 def _output_to(path: Path) -> Iterator[None]:
     """Everything that this process prints, libraries in C++ included, goes to a file."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    with path.open("ab") as file:
+    with open_log(path) as file:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        kept = os.dup(1), os.dup(2)
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     streams = sys.stdout, sys.stderr
@@ -298,17 +317,6 @@ def _output_to(path: Path) -> Iterator[None]:
 
 def _lines_to(descriptor: int) -> Any:
     return open(descriptor, "w", buffering=1, closefd=False, encoding="utf-8", errors="replace")
-
-
-@contextlib.contextmanager
-def _as_if_typed(*arguments: str) -> Iterator[None]:
-    """Files say which command made them: the one that repeats this part alone."""
-    before = sys.argv
-    sys.argv = ["polychromic", *arguments]
-    try:
-        yield
-    finally:
-        sys.argv = before
 
 
 def _processor() -> str:

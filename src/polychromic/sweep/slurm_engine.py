@@ -7,12 +7,13 @@ import io
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from polychromic.errors import UserError
 from polychromic.sweep.run_cell import Outcome, last_lines, one_thread, run_cell
+from polychromic.trust import NOTHING, Trust
 
 ENOUGH_WAITING = 1000  # jobs in the queue at the same time; many clusters allow no more
 DAY = 24 * 60
@@ -23,11 +24,17 @@ FIRST_WAIT, LONGEST_WAIT, MOST_REFUSALS = 60.0, 3600.0, 16
 class SlurmEngine:
     """Submits every cell as a job with one core. A job that is requeued or killed goes on where its run was."""
 
-    def __init__(self, sweep_folder: Path, workers: int = 0, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        sweep_folder: Path,
+        workers: int = 0,
+        options: Mapping[str, Any] | None = None,
+        trust: Trust = NOTHING,
+    ) -> None:
         submitit = _import_submitit()
         given = dict(options or {})
         cluster = given.pop("cluster", "slurm")
-        self.sweep_folder, self.limit = sweep_folder, workers
+        self.limit, self.trust = workers, trust
         self.jobs: dict[Path, Any] = {}
         self.refused: list[tuple[Path, str]] = []  # what Slurm does not take now, with what it said; one at most
         self.refusals, self.again = 0, 0.0  # in a row, and when to try again
@@ -59,7 +66,8 @@ class SlurmEngine:
         printed = io.StringIO()  # submitit prints what sbatch says
         try:
             with contextlib.redirect_stderr(printed):
-                self.jobs[folder] = self.executor.submit(slurm_cell, str(folder), str(self.sweep_folder))
+                consent = self.trust.everything, sorted(self.trust.names)
+                self.jobs[folder] = self.executor.submit(slurm_cell, str(folder), *consent)
         except (*self.failures, OSError) as error:
             said = (str(error).strip() or printed.getvalue().strip() or type(error).__name__).splitlines()[0]
             if not self.submitted:
@@ -108,11 +116,11 @@ class SlurmEngine:
         self.jobs, self.refused = {}, []
 
 
-def slurm_cell(folder: str, sweep_folder: str) -> dict[str, Any]:
+def slurm_cell(folder: str, everything: bool, names: Sequence[str]) -> dict[str, Any]:
     """What a job runs."""
     if "jax" not in sys.modules:
-        os.environ.update(one_thread(os.environ, Path(sweep_folder)))
-    return run_cell(Path(folder))._asdict()
+        os.environ.update(one_thread(os.environ))
+    return run_cell(Path(folder), Trust(everything, frozenset(names)))._asdict()
 
 
 def _import_submitit() -> Any:

@@ -1,7 +1,8 @@
-"""A process of the local engine: reads folders of cells from standard input, runs them, answers with JSON lines.
+"""A process of the local engine: reads cells from standard input, runs them, answers; both as lines of JSON.
 
-    python -m polychromic.sweep.worker
+    python -P -m polychromic.sweep.worker
 
+With -P nothing is imported from the working folder, except functions that the user has named or trusted.
 It keeps what it has loaded and compiled for the next cell. When its standard input closes, because the sweep was
 stopped or killed, it ends at once; everything a run needs to go on is on disk at any moment.
 """
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import fcntl
 import json
 import os
 import queue
@@ -20,6 +20,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from polychromic.errors import UserError
+from polychromic.files import lock_file
 from polychromic.sweep.local import available_cores
 
 
@@ -29,16 +31,18 @@ def main() -> int:
     core = pin_to_free_core()  # kept open: the core is this worker's as long as it lives
     from polychromic.memory import keep_freed_memory
     from polychromic.sweep.run_cell import run_cell
+    from polychromic.trust import Trust
 
     keep_freed_memory()
 
     # Only answers go to the pipe; what anyone prints outside a cell goes to standard error.
     with contextlib.closing(core), os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
-        folders: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=_read, args=(folders,), daemon=True).start()
+        cells: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=_read, args=(cells,), daemon=True).start()
         while True:
-            outcome = run_cell(Path(folders.get()))
+            asked = json.loads(cells.get())
+            outcome = run_cell(Path(asked["folder"]), Trust(asked["everything"], frozenset(asked["names"])))
             answers.write(json.dumps(outcome._asdict()) + "\n")
             answers.flush()
 
@@ -49,21 +53,17 @@ def pin_to_free_core() -> Any:
     Returns what holds the lock until it is closed, or the process ends.
     """
     for core in available_cores():
-        file = None
-        with contextlib.suppress(AttributeError, OSError):  # not every system can pin
-            path = Path(tempfile.gettempdir()) / f"polychromic-{os.getuid()}-core-{core}"
-            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+")
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path = Path(tempfile.gettempdir()) / f"polychromic-{os.getuid()}-core-{core}"
+        with contextlib.suppress(AttributeError, OSError, UserError):  # not every system can pin
+            file = lock_file(path, mode=0o600)
             os.sched_setaffinity(0, {core})
             return file
-        if file is not None:
-            file.close()
     return contextlib.ExitStack()
 
 
-def _read(folders: queue.SimpleQueue[str]) -> None:
+def _read(cells: queue.SimpleQueue[str]) -> None:
     for line in sys.stdin:
-        folders.put(line.rstrip("\n"))
+        cells.put(line)
     os._exit(0)
 
 

@@ -199,7 +199,7 @@ class GridWorld(World):
     def succeeded(self, state: GridState) -> NDArray[np.bool_]:
         """Which rows have fulfilled their mission, [B]; a success on the last step may pay nothing and counts."""
         self._check(state)
-        return np.not_equal(state.bytes[:, codes.ENDED] & codes.SUCCEEDED, 0)
+        return np.asarray((state.bytes[:, codes.ENDED] & codes.SUCCEEDED) != 0)
 
     def restart(self, state: GridState, rows: ArrayLike, configurations: ArrayLike) -> None:
         """Replace these rows (numbers or a mask) by fresh episodes of these configurations, one per row, in place."""

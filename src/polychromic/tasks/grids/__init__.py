@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from polychromic.envs.grid.tasks import TASKS, level_id
-from polychromic.envs.registry import Metric, TaskSpec, later, register, register_family
+from polychromic.envs.registry import Later, Metric, TaskSpec, register, register_family
 from polychromic.errors import UserError
 from polychromic.tasks.grids.defaults import grid_settings
 
@@ -19,7 +19,7 @@ VARIANTS = {"fourrooms-full": "fourrooms", "goto-full": "goto", "goto-memory": "
 
 _EXACT = Metric(
     "exact",
-    later("polychromic.tasks.grids.exact:measure"),
+    Later("polychromic.tasks.grids.exact:measure"),
     lambda exact: f"exactly: success {exact['success']:.4f}, from anywhere {exact['success_from_anywhere']:.4f}",
 )
 
@@ -40,11 +40,12 @@ def _paper(task: str) -> Mapping[str, Any]:
 def _spec(name: str, level: str, **more: Any) -> TaskSpec:
     return TaskSpec(
         name=name,
-        make=functools.partial(later("polychromic.envs.grid.world:make"), level),
+        make=functools.partial(Later("polychromic.envs.grid.world:make"), level),
         file_name=level,
         options=OPTIONS,
         settings=functools.partial(grid_settings, name),
-        pretrain=functools.partial(later("polychromic.tasks.grids.pretrain:make_base_policy"), name),
+        demonstrate=Later("polychromic.tasks.grids.pretrain:demonstrate"),
+        pretrain=Later("polychromic.tasks.grids.pretrain:make_base_policy"),
         **more,
     )
 

@@ -16,7 +16,7 @@ from polychromic.errors import UserError
 Expert = Callable[[Any, int], list[int] | None]
 
 
-def expert_for(level: str) -> tuple[str, Expert]:
+def level_expert(level: str) -> tuple[str, Expert]:
     """The name of a level's expert and the function (environment just reset, horizon) -> actions, None if unsolved."""
     if level.startswith("BabyAI-"):
         return "bot", bot_actions

@@ -32,7 +32,7 @@ from polychromic.pretrain.demonstrations import (
     save_demonstrations,
     take,
 )
-from polychromic.tasks.grids.experts import expert_for
+from polychromic.tasks.grids.experts import level_expert
 
 CHUNK = 20  # level seeds per unit of work; part of what makes a recording repeatable
 # After this many levels, fewer than this share of them solved means that the recording would hardly ever end.
@@ -54,19 +54,20 @@ class Recording:
     observation: Literal["partial", "full"] = "partial"
     """The agent's 7 × 7 view or the whole grid; `polychromic pretrain` can replay either as the other."""
 
+    def check(self, workers: int = 1) -> None:
+        """Refuse numbers that nothing can be recorded with, and levels without an expert."""
+        least = {"episodes": 1, "first_seed": 0, "horizon": 1}
+        for name, value in {**{name: getattr(self, name) for name in least}, "workers": workers}.items():
+            if value < least.get(name, 1):
+                raise UserError(f"{name} is {value}; it must be at least {least.get(name, 1)}")
+        level_expert(level_id(self.task))
+
 
 def record_demonstrations(recording: Recording, out: Path, workers: int = 2, progress: Any = None) -> Demonstrations:
-    """Record, or go on with a recording that was interrupted; `progress(episodes)` is called as they come in."""
-    for name, value, least in (
-        ("episodes", recording.episodes, 1),
-        ("first_seed", recording.first_seed, 0),
-        ("horizon", recording.horizon, 1),
-        ("workers", workers, 1),
-    ):
-        if value < least:
-            raise UserError(f"{name}: expected {least} or more, got {value}")
+    """Record, or resume a recording that was interrupted; `progress(episodes)` is called as they come in."""
+    recording.check(workers)
     recording = replace(recording, task=level_id(recording.task))
-    expert_name, _ = expert_for(recording.task)
+    expert_name, _ = level_expert(recording.task)
     made = {
         "expert": expert_name,
         "horizon": recording.horizon,
@@ -91,7 +92,7 @@ def record_demonstrations(recording: Recording, out: Path, workers: int = 2, pro
             break
     chunks.close()  # before the folder is removed
     if solved < recording.episodes:
-        shutil.rmtree(folder)  # a longer horizon could not go on with it
+        shutil.rmtree(folder)  # a longer horizon could not use it
         raise UserError(
             f"horizon: of the first {tried} levels of {recording.task} the {expert_name} solves {solved} within "
             f"{recording.horizon} steps; give it more"
@@ -180,7 +181,7 @@ def _chunk_path(folder: Path, number: int) -> Path:
 def _record_chunk(recording: Recording, folder: Path, number: int, made: dict[str, Any]) -> None:
     """Record one chunk of seeds; a chunk without a single solved level leaves an empty note."""
     path = _chunk_path(folder, number)
-    _, expert = expert_for(recording.task)
+    _, expert = level_expert(recording.task)
     env = make_minigrid(recording.task)
     env.gen_obs = dict  # the observations come from the replay below; minigrid's own cost a third of the time
     first = recording.first_seed + number * CHUNK
@@ -198,5 +199,5 @@ def _record_chunk(recording: Recording, folder: Path, number: int, made: dict[st
         path.with_suffix(".none").touch()
         return
     stacked = stack_levels(levels, [recording.horizon] * len(levels))
-    world = GridWorld(recording.task, seeds, stacked, penalty=0.0, observation=recording.observation)
+    world = GridWorld(recording.task, seeds, stacked, time_penalty=0.0, observation=recording.observation)
     save_demonstrations(path, record(world, actions, made))

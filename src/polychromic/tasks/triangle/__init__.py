@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from polychromic.envs.registry import Metric, Section, TaskSpec, later, register
+from polychromic.envs.registry import Later, Metric, Section, TaskSpec, register
 
 
 def _settings(method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def _settings(method: str, preset: str, changes: Mapping[str, Any]) -> dict[str,
 register(
     TaskSpec(
         name="triangle",
-        make=later("polychromic.tasks.triangle.answers:triangle_world"),
+        make=Later("polychromic.tasks.triangle.answers:triangle_world"),
         about="name a triangle of a hidden graph, token by token",
         base_policy="triangle",
         settings=_settings,
@@ -25,17 +25,18 @@ register(
         metrics=(
             Metric(
                 "triangle",
-                later("polychromic.tasks.triangle.discoveries:measure"),
-                later("polychromic.tasks.triangle.discoveries:in_words"),
+                Later("polychromic.tasks.triangle.discoveries:measure"),
+                Later("polychromic.tasks.triangle.discoveries:in_words"),
             ),
         ),
         section=Section(
             "triangle",
-            later("polychromic.tasks.triangle.report:pooled_discoveries"),
-            later("polychromic.tasks.triangle.report:discovery_table"),
-            later("polychromic.tasks.triangle.report:in_sentences"),
+            Later("polychromic.tasks.triangle.report:pooled_discoveries"),
+            Later("polychromic.tasks.triangle.report:discovery_table"),
+            Later("polychromic.tasks.triangle.report:in_sentences"),
+            Later("polychromic.tasks.triangle.report:check_discoveries"),
             ("polychromic.tasks.triangle", "section.js"),
         ),
-        pretrain=later("polychromic.tasks.triangle.pretrain:make_triangle_policy"),
+        pretrain=Later("polychromic.tasks.triangle.pretrain:make_triangle_policy"),
     )
 )

@@ -7,7 +7,7 @@ so both are given as curves over k: expected values over all choices of k of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,12 +74,12 @@ def count_answers(graphs: Sequence[int], answers: NDArray[np.int64], counting: C
     }
 
 
-def at_k(found: dict[str, Any], curve: str, k: int, counting: Counting = "strict") -> float:
+def at_k(found: Mapping[str, Any], curve: str, k: int, counting: Counting = "strict") -> float:
     """The mean over graphs of a curve at k answers."""
     return float(np.mean([row[found["ks"].index(k)] for row in found[counting][curve]]))
 
 
-def in_words(found: dict[str, Any]) -> str:
+def in_words(found: Mapping[str, Any]) -> str:
     """The main figures in a line for people."""
     parts = [f"validity {np.mean(found['strict']['validity']):.3f}"]
     for k in (100, 1000):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import platform
-import shlex
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -14,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TextColumn
 
+from polychromic.files import write_json
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.files import PolicyInfo, save_policy
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.networks import build_policy
+from polychromic.pretrain.progress import progress_bar
 from polychromic.pretrain.sequences import Corpus, SequenceCloning, learn_sequences
 from polychromic.tasks.triangle import answers as triangle
 from polychromic.tasks.triangle.discoveries import discoveries, in_words
@@ -56,15 +54,26 @@ def corpora_of(graphs: Sequence[int] = GRAPHS) -> tuple[Corpus, Corpus]:
 
 
 def make_triangle_policy(
-    out: Path, settings: SequenceCloning, network: Mapping[str, Any] | None = None, name: str = "triangle"
-) -> dict[str, Any]:
-    """Sequences, training, scores; writes OUT/NAME and returns the report."""
+    task: str,
+    *,
+    out: Path,
+    command: str = "",
+    network: Mapping[str, Any] | None = None,
+    steps: int | None = None,
+    learning_rate: float | None = None,
+    seed: int | None = None,
+) -> str:
+    """Sequences, training, scores; writes OUT/TASK, and says in a line what came of it.
+
+    What is None is as in `SequenceCloning`. command: what repeats it, for the files to say.
+    """
+    given: dict[str, Any] = {"steps": steps, "learning_rate": learning_rate, "seed": seed}
+    settings = SequenceCloning(**{name: value for name, value in given.items() if value is not None})
     started = time.process_time()
-    folder = out / name
+    folder = out / task
     policy = build_policy({**NETWORK, **(network or {})})
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.fields[loss]}"), console=Console(stderr=True)) as bar:
-        line = bar.add_task(f"{name}: steps", total=settings.steps, loss="")
+    with progress_bar(TextColumn("{task.fields[loss]}")) as bar:
+        line = bar.add_task(f"{task}: steps", total=settings.steps, loss="")
 
         def show(steps: int, loss: float) -> None:
             bar.update(line, completed=steps, loss=f"loss {loss:.3f}")
@@ -76,7 +85,7 @@ def make_triangle_policy(
     attempts = attempt_all(Evaluator(policy, params), world, np.random.default_rng(0), attempts=ATTEMPTS)
     found = discoveries(attempts, CONFIGURATIONS)
     report = {
-        "command": "polychromic " + shlex.join(sys.argv[1:]) if sys.argv else "",
+        "command": command,
         "graphs": list(GRAPHS),
         "settings": dataclasses.asdict(settings),
         "loss": float(losses[-1]),
@@ -97,6 +106,5 @@ def make_triangle_policy(
     info = PolicyInfo(task="triangle", vocabulary=triangle.VOCABULARY, configurations=CONFIGURATIONS, made=report)
     save_policy(folder / "policy.safetensors", policy, params, info)
     curve = {"losses": losses.tolist(), "cpu_seconds": time.process_time() - started}
-    (folder / "report.json").write_text(json.dumps({**report, **curve}, indent=1) + "\n")
-    print(f"{name}: {in_words(found)}; {folder}/policy.safetensors")
-    return report
+    write_json(folder / "report.json", {**report, **curve})
+    return f"{task}: {in_words(found)}; {folder}/policy.safetensors"

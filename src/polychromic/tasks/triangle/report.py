@@ -3,14 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from polychromic.errors import UserError
+from polychromic.files import Count, Float, checked
 from polychromic.report.table import Table
 from polychromic.tasks.triangle.discoveries import COUNTINGS, CURVES, in_words
 
 BAR_ATTEMPTS = 100  # the paper's bars are about 100 attempts a graph
+
+
+class Counted(TypedDict):
+    """What one way of counting finds: by graph, and curves over k."""
+
+    validity: list[Float]
+    validity_pass_at_k: list[list[Float]]
+    creativity_pass_at_k: list[list[Float]]
+    diff_at_k: list[list[Float]]
+    creative_at_k: list[list[Float]]
+
+
+class Ceiling(TypedDict):
+    """What there is to find, by graph."""
+
+    triangles: list[Float]
+    undiscovered: list[Float]
+
+
+class Discoveries(TypedDict):
+    """The part of an evaluation that `discoveries` makes."""
+
+    ks: list[Count]
+    ceiling: Ceiling
+    strict: Counted
+    original: Counted
+
+
+class _Part(TypedDict):
+    triangle: Discoveries
+
+
+def check_discoveries(found: Any, num_graphs: int, where: str) -> None:
+    """Refuse what is not the part of an evaluation that `discoveries` makes, in a line that begins with `where`."""
+    checked({"triangle": found}, _Part, where)
+    ks = found["ks"]
+    if ks[:1] != [1] or ks != sorted(set(ks)):
+        raise UserError(f"{where}: 'triangle.ks' is {ks!r:.40}; it must be growing numbers from 1 on")
+    for counting in COUNTINGS:
+        own = found[counting]
+        rows = [own["validity"], *(own[curve] for curve in CURVES)]
+        wrong = any(len(one) != num_graphs for one in rows)
+        if wrong or any(len(row) != len(ks) for curve in CURVES for row in own[curve]):
+            raise UserError(f"{where}: 'triangle.{counting}' has not a number for every graph and k")
 
 
 def pooled_discoveries(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,47 @@
+"""From names to a run: the world of a task and the policy to start from, as the command and sweeps ask for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from polychromic.envs.protocol import World
+from polychromic.envs.registry import spec_of, world_for
+from polychromic.errors import UserError
+from polychromic.policies.files import SavedPolicy, load_policy
+from polychromic.policies.fit import check_fits
+
+
+class Start(NamedTuple):
+    """What `finetune` needs beside its configuration."""
+
+    world: World
+    policy: SavedPolicy
+
+
+def prepare(
+    task: str, policy: str = "", *, observation: str = "", horizon: int = 0, time_penalty: float | None = None
+) -> Start:
+    """The world of a task and the policy to fine-tune on it, checked to fit each other.
+
+    policy: a shipped one by name, or a file ("": the base policy of the task); it names the configurations.
+    observation, horizon, time_penalty: of tasks that have them; empty, 0 and None leave them to policy and task.
+    """
+    saved = load_policy(policy or base_policy_of(task))
+    seeds = saved.info.configurations
+    if not seeds:
+        raise UserError(f"policy: {saved.info.source} names no configurations to fine-tune on")
+    shown = observation or saved.info.observation
+    world = world_for(task, seeds, observation=shown, horizon=horizon or None, time_penalty=time_penalty)
+    check_fits(saved, world)
+    return Start(world, saved)
+
+
+def base_policy_of(task: str) -> str:
+    """The policy that fine-tuning on a task begins with, by name or as a file."""
+    spec = spec_of(task)
+    if not spec.base_policy:
+        raise UserError(
+            f"policy is missing: {spec.name} has no base policy; give --policy FILE, "
+            f"or make one with polychromic pretrain {spec.name}"
+        )
+    return spec.base_policy
