@@ -19,8 +19,8 @@ import jax
 import numpy as np
 
 import polychromic as poly
-from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.advantages import VisitCounts, estimate
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.collect import collect
 from polychromic.finetuning.config import Config, make_config
 from polychromic.finetuning.loop import iterate

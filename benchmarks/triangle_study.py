@@ -19,12 +19,8 @@ from typing import Any
 import numpy as np
 
 import polychromic as poly
-<<<<<<< HEAD
-from polychromic.finetuning.attempts import attempt_all
-=======
-from polychromic.evaluate.attempts import play_tasks
 from polychromic.files import write_text
->>>>>>> sweep
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.config import Config, make_config
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import parameters_hash

@@ -22,5 +22,5 @@ def network():
 
 def walker(world):
     """The policy, said to be made for this world."""
-    info = PolicyInfo(task=world.task, observation="partial", configurations=tuple(world.seeds))
+    info = PolicyInfo(task=world.task, observation="partial", configurations=tuple(world.level_seeds))
     return SavedPolicy(*network(), info)

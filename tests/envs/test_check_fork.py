@@ -212,7 +212,7 @@ class ArrayWorld:
     def start(self, tasks):
         return ArrayState(np.asarray(tasks)[:, None] * [1, 0] + [0, 0], self.views)
 
-    def observe(self, state):
+    def self.inputs(state):
         return {"position": state.cells[:, :1]}
 
     def step(self, state, actions):

@@ -298,7 +298,7 @@ def test_places():
     assert np.array_equal(numbered.places(numbered.start(range(6))), cells)
     none = exact(Walk, [0])
     assert none.places(none.start([0, 0])).tolist() == [0, 0]
-    assert (numbered.has_places, none.has_places) == (True, False)
+    assert (numbered.names_places, none.names_places) == (True, False)
     mixed = exact(Walk, [0], place=lambda env: "start" if env.count == 0 else 1)
     with pytest.raises(UserError, match="integers only or no integers"):
         mixed.step(mixed.start([0]), [1])

@@ -10,8 +10,8 @@ import pytest
 import polychromic
 from polychromic import UserError
 from polychromic.envs.grid.expert import expert_for
-from polychromic.finetuning.attempts import attempt_all
 from polychromic.evaluate.perturbed import HIGH_TEMPERATURE, perturbed_starts, score_starts, within_walk
+from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.inference import Evaluator
 from walkers import walker
 
@@ -30,7 +30,7 @@ def test_the_bot_solves_every_start(task):
     for number in range(len(starts)):
         configuration = int(starts.tasks[number])
         with gymnasium.make(world.task, max_steps=2000) as wrapped:
-            wrapped.reset(seed=world.seeds[configuration])
+            wrapped.reset(seed=world.level_seeds[configuration])
             env = wrapped.unwrapped
             original = tuple(env.agent_pos)
             where = tuple(starts.positions[number].tolist())

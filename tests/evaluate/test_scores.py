@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from polychromic import UserError, evaluate_policy, exact_scores, pass_at_k
-from polychromic.finetuning.attempts import entropy, play, attempt_all
 from polychromic.evaluate.scores import mean_interval
+from polychromic.finetuning.attempts import attempt_all, entropy, play
 from polychromic.policies.inference import Evaluator
 
 

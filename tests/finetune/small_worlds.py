@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polychromic.envs.protocol import StepResult
+from polychromic.envs.protocol import StepResult, World
 from polychromic.policies.files import PolicyInfo, SavedPolicy
 from polychromic.policies.protocol import Policy
 
@@ -24,21 +24,22 @@ class WalkState:
         return WalkState(np.array(self.rows[rows]))
 
 
-class Walk:
+class Walk(World):
     """A table of moves: `moves[cell, action]` is the next cell; a cell c with `pays[c]` > 0 ends the episode."""
+
+    names_places = True
 
     def __init__(self, moves, pays, horizon, num_configurations=1, start=0):
         self.moves, self.pays = np.asarray(moves), np.asarray(pays, np.float32)
         self.num_actions = self.moves.shape[1]
         self.num_configurations, self.horizon, self.start_cell = num_configurations, horizon, start
-        self.missions = ("",) * num_configurations
 
-    def start(self, tasks):
-        rows = np.zeros((len(tasks), 3), np.int64)
+    def start(self, configurations):
+        rows = np.zeros((len(configurations), 3), np.int64)
         rows[:, 0] = self.start_cell
         return WalkState(rows)
 
-    def observe(self, state):
+    def self.inputs(state):
         return {"cell": state.rows[:, 0].copy()}
 
     def step(self, state, actions):

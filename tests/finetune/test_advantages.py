@@ -182,7 +182,7 @@ def test_counts_follow_a_configuration_through_iterations_that_deal_it_another_p
     visits, by_hand, again = VisitCounts(), Counter(), 0
     for tasks in ([1, 0], [2, 1]):
         rollouts = collect(evaluator, world, np.array(tasks), np.random.default_rng(0), rollouts_per_state=8)
-        owner = np.repeat(rollouts.tasks, np.diff(rollouts.offsets))
+        owner = np.repeat(rollouts.configurations, np.diff(rollouts.offsets))
         seen = [
             (task, codes.tobytes(), int(direction), int(action))
             for task, codes, direction, action in zip(

@@ -3,7 +3,7 @@ import pytest
 from small_worlds import bandit, cross, table_policy
 
 from polychromic import UserError
-from polychromic.finetuning.collect import SeedSteps, collect, most_uncertain, roll, spaced, worst_predicted
+from polychromic.finetuning.collect import TrunkSteps, collect, most_uncertain, roll, spaced, worst_predicted
 from polychromic.policies.inference import Evaluator
 
 
@@ -19,7 +19,7 @@ def test_seeds_and_vines_fill_the_budget_and_form_groups():
     assert rollouts.groups.shape == (1 + 8, 4)
     np.testing.assert_array_equal(np.sort(rollouts.groups.ravel()), np.arange(36))
     assert rollouts.offsets[-1] == rollouts.num_steps == len(rollouts.rewards)
-    assert rollouts.num_seeds == 4
+    assert rollouts.num_trunks == 4
 
 
 def test_without_vines_the_rollouts_of_a_configuration_are_one_group():
@@ -37,7 +37,7 @@ def test_a_vine_starts_in_the_state_of_its_seed_at_the_fork():
     for seed in range(4):
         start, end = rollouts.offsets[seed : seed + 2]
         cells = rollouts.obs["cell"][start:end]
-        for fork, step in enumerate(spaced(SeedSteps(cells, cells, cells), 2)):
+        for fork, step in enumerate(spaced(TrunkSteps(cells, cells, cells), 2)):
             vines = rollouts.groups[1 + 2 * seed + fork]
             assert (first_cells[vines] == cells[step]).all()
 
@@ -92,13 +92,13 @@ def test_the_prefix_may_count_for_labels():
 
 
 def test_fork_rules():
-    assert spaced(SeedSteps(None, np.zeros(9), None), 2) == [3, 6]
-    assert spaced(SeedSteps(None, np.zeros(1), None), 2) == [0, 0]
+    assert spaced(TrunkSteps(None, np.zeros(9), None), 2) == [3, 6]
+    assert spaced(TrunkSteps(None, np.zeros(1), None), 2) == [0, 0]
     logits = np.array([[9.0, 0.0], [0.0, 0.0], [5.0, 0.0], [1.0, 0.0]])
-    assert most_uncertain(SeedSteps(logits, np.zeros(4), np.zeros(4)), 2) == [1, 3]
-    seed = SeedSteps(logits, np.array([0.0, 1.0, 0.2, 0.9]), np.array([1.0, 1.0, 1.0, 1.0]))
+    assert most_uncertain(TrunkSteps(logits, np.zeros(4), np.zeros(4)), 2) == [1, 3]
+    seed = TrunkSteps(logits, np.array([0.0, 1.0, 0.2, 0.9]), np.array([1.0, 1.0, 1.0, 1.0]))
     assert worst_predicted(seed, 2) == [0, 2]
-    assert worst_predicted(SeedSteps(logits[:1], np.zeros(1), np.zeros(1)), 2) == [0, 0]
+    assert worst_predicted(TrunkSteps(logits[:1], np.zeros(1), np.zeros(1)), 2) == [0, 0]
 
 
 @pytest.mark.parametrize("steps", [[0], [0, 99], [-1, 0]])

@@ -151,7 +151,7 @@ def test_a_run_is_made_continued_read_and_described(capsys):
     # What evaluates it sees the reward that it was trained on.
     from polychromic.evaluate.targets import find_target, world_of
 
-    assert world_of(find_target("run")).penalty == 0.9
+    assert world_of(find_target("run")).time_penalty == 0.9
 
 
 def test_a_function_in_the_working_directory_is_found_by_the_installed_script():

@@ -12,11 +12,11 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from polychromic.envs.describe import describe_world
 from small_worlds import bandit, cross, table_policy
 
 import polychromic
 from polychromic import UserError
-from polychromic.envs.describe import describe_world
 from polychromic.finetuning import advantages
 from polychromic.finetuning.config import make_config
 from polychromic.finetuning.loop import (

@@ -12,7 +12,7 @@ import polychromic
 from polychromic.envs.grid.codes import CODE_TRIPLES
 from polychromic.envs.grid.missions import WORDS
 from polychromic.errors import UserError
-from polychromic.policies.inference import Evaluator, observe, row_hashes, sample_actions
+from polychromic.policies.inference import Evaluator, row_hashes, sample_actions
 from polychromic.policies.networks import cnn_policy, mlp_policy
 from polychromic.policies.protocol import Policy
 
@@ -35,7 +35,7 @@ def test_padding_and_remembering_change_nothing(world, network):
     rng = np.random.default_rng(0)
     for _ in range(4):
         world.step(state, rng.integers(0, 3, 20))
-    obs = observe(world, state)
+    obs = world.inputs(state)
     memory = rng.normal(size=(20, policy.memory_size)).astype(np.float32) if policy.memory_size else None
     extra = () if memory is None else (memory,)
     expected = jax.jit(policy.apply)(params, {**obs, "missions": world.mission_tokens}, *extra)
@@ -62,7 +62,7 @@ def test_only_rows_that_are_new_reach_the_network(world):
     evaluate = Evaluator(policy, policy.init(None), remember=True, sizes=(4, 64))
     state = world.start(np.arange(60) % 3)
     for _ in range(3):
-        obs = observe(world, state)
+        obs = world.inputs(state)
         for _ in range(2):
             outputs = evaluate(obs)
             np.testing.assert_array_equal(outputs.logits, 2.0 * obs["codes"][:, :7])

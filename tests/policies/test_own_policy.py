@@ -6,7 +6,6 @@ import pytest
 
 import polychromic
 from polychromic.policies.files import load_policy, save_policy
-from polychromic.policies.inference import observe
 from test_docs import ROOT, python_blocks
 
 RECIPES = [block for block in python_blocks(ROOT / "docs" / "policies.md") if "poly.Policy(" in block]
@@ -28,7 +27,7 @@ def test_a_network_of_ones_own_comes_back_from_its_file(name, tmp_path):
         exec(compile(block, "policies.md", "exec"), names)
     policy = names[name]
     params = policy.init(jax.random.key(1))
-    seen = observe(WORLD, state)
+    seen = WORLD.inputs(state)
     outputs = polychromic.Evaluator(policy, params)(seen)
     assert outputs.logits.shape == (3, 7)
     assert outputs.value.shape == (3,)

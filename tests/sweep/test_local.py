@@ -101,9 +101,9 @@ def _alive(pid):
 
 
 def test_the_live_table_shows_every_cell_and_what_is_left(calm, tmp_path):
-    from polychromic.sweep.run import _table
     from polychromic.sweep.drive import Summary
     from polychromic.sweep.local import LocalEngine
+    from polychromic.sweep.run import _table
 
     shutil.copytree(calm, tmp_path / "sweep")
     done, waiting, failed, *others = find_cells(tmp_path / "sweep")

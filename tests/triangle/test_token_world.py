@@ -209,7 +209,7 @@ def test_an_answer_without_an_end_is_cut_off():
     result = world.step(state, [2])
     assert result.truncated.tolist() == [True]
     assert not result.terminated.any()
-    assert not world.has_places
+    assert not world.names_places
 
 
 GOOD = {"prompts": [[1]], "num_tokens": 4, "end": 0, "max_tokens": 2, "reward": sums_to_ten}

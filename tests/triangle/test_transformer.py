@@ -12,7 +12,7 @@ from polychromic.finetuning.collect import collect, roll
 from polychromic.finetuning.config import make_config
 from polychromic.finetuning.update import Coefficients, _minibatches_of_trajectories, init_learner, update
 from polychromic.policies.files import PolicyInfo, SavedPolicy, check_fits
-from polychromic.policies.inference import Evaluator, observe
+from polychromic.policies.inference import Evaluator
 
 NUM_TOKENS, ANSWER = 12, 4
 
@@ -96,7 +96,7 @@ def test_a_cache_can_be_begun_anywhere(saved, rollouts):
 
 def test_batches_larger_than_the_largest_size_are_cut(world, saved):
     small = Evaluator(saved.policy, saved.params, sizes=(8,))
-    obs = observe(world, world.start([0, 1, 1, 0, 1, 0, 0, 1, 1, 0]))
+    obs = world.inputs(world.start([0, 1, 1, 0, 1, 0, 0, 1, 1, 0]))
     np.testing.assert_allclose(small(obs).logits, Evaluator(saved.policy, saved.params)(obs).logits, atol=2e-5)
 
 

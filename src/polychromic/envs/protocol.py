@@ -131,7 +131,7 @@ class World(abc.ABC):
     def misfit(self, header: Mapping[str, Any]) -> str:
         """Why a policy cannot play here, by what its file says of it; empty if nothing speaks against it.
 
-        header: `architecture`, `observation`, `vocabulary`, `words_seen`. Shapes are compared elsewhere, for any policy.
+        header: `architecture`, `observation`, `vocabulary`, `words_seen`. Shapes are compared for any policy elsewhere.
         """
         del header
         return ""

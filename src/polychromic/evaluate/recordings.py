@@ -19,7 +19,8 @@ def record(world: World, attempts: Attempts, *, most: int = MOST_STRATEGIES) -> 
     """For every configuration its strategies, most successful first, each with its quickest attempt.
 
     Each is a dict in JSON's types: `rooms` (the places in the order of the first visit), `count` and `successes` of the
-    attempts with this strategy, `solved` and `steps` of the one shown, and what the world's `replay` and `backdrop` say.
+    attempts with this strategy, `solved` and `steps` of the one shown, and what the world's `replay` and `backdrop`
+    say.
     """
     each = len(attempts) // world.num_configurations
     chosen: list[int] = []

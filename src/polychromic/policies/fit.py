@@ -1,4 +1,4 @@
-"""Does a policy fit a world? By what its file says, then by tracing it on what the world shows, before anything runs."""
+"""Does a policy fit a world? By what its file says, then by tracing it on what the world shows."""
 
 from __future__ import annotations
 
@@ -44,11 +44,10 @@ def _untraceable(policy: Policy, params: Any, world: World) -> str:
         groups = ", ".join(map(str, params)) if isinstance(params, Mapping) else type(params).__name__
         return f"its parameters are grouped as {groups}; they must have the two groups actor and critic"
     inputs = world.inputs(world.start(np.zeros(ROWS, np.int64)))
-    seen = {name: jax.ShapeDtypeStruct(np.shape(value), np.asarray(value).dtype) for name, value in inputs.items()}
-    shared = {name: jax.ShapeDtypeStruct(np.shape(value), value.dtype) for name, value in world.tables().items()}
-    memory = (jax.ShapeDtypeStruct((ROWS, policy.memory_size), np.float32),) if policy.memory_size else ()
+    seen = {name: np.asarray(value) for name, value in inputs.items()}
+    memory = (np.zeros((ROWS, policy.memory_size), np.float32),) if policy.memory_size else ()
     try:
-        outputs = jax.eval_shape(policy.apply, params, {**seen, **shared}, *memory)
+        outputs = jax.eval_shape(policy.apply, params, {**seen, **world.tables()}, *memory)
     except Exception as error:  # a network can fail in as many ways as there are layers
         return f"its network cannot read what the world shows ({_shown(seen)}): {_first_line(error)}"
     wanted = 3 if policy.memory_size else 2

@@ -17,8 +17,8 @@ class Policy:
     `init(key) -> params`: a pytree with the top-level keys "actor" and "critic", two groups that the optimiser may
     treat differently (no array belongs to both).
 
-    `apply(params, obs) -> (logits float32 [B, A], value float32 [B])`: pure and jittable. `obs` is a dict of arrays: what
-    the world's `inputs` give, one row per episode, and its `tables`, which are shared. A grid world gives
+    `apply(params, obs) -> (logits float32 [B, A], value float32 [B])`: pure and jittable. `obs` is a dict of arrays:
+    what the world's `inputs` give, one row per episode, and its `tables`, which are shared. A grid world gives
 
     - `codes` uint8 [B, cells], one code per cell (7 × 7 or the whole grid),
     - `direction` [B], 0 … 3,
@@ -28,8 +28,8 @@ class Policy:
     With memory over time (`memory_size` > 0): `apply(params, obs, memory) -> (logits, value, memory)`, where memory is
     float32 [B, memory_size], zeros at the start of an episode; an episode forks by copying its row.
 
-    `encode(params, tables) -> tables`, where given, computes once for many calls what depends on the tables alone; `apply`
-    takes its result in their place.
+    `encode(params, tables) -> tables`, where given, computes once for many calls what depends on the tables alone;
+    `apply` takes its result in their place.
 
     `begin(params, obs) -> memory [B, memory_size]`, where given, makes the memory from an observation alone: it is a
     cache (of keys and values, say) that saves work. It is not kept with the steps, and training does without it, by

@@ -83,8 +83,7 @@ def _main_table(comparisons: Sequence[Comparison]) -> Table:
         )
     note.append(
         "Coverage: configurations solved at least once. Strategies: distinct ones per configuration (sets of rooms "
-        "visited, in a grid); that succeed: those with a success. Entropy of the policy, in nats per step. Coverage and "
-        "strategies grow with the number of attempts."
+        "visited, in a grid), and how many of them succeed at least once."
     )
     columns = tuple(rows[0]) if rows else ("task", "method")
     return Table("Reward and success", " ".join(note), columns, tuple(tuple(row.values()) for row in rows))

@@ -80,7 +80,8 @@ class Cell:
         }
         digest = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:8]
         number = "" if self.method == PRETRAINED else f"-{self.seed}"
-        return f"{re.sub(r'[^\w.-]', '_', self.task)}-{self.method}{number}-{digest}"
+        task = re.sub(r"[^\w.-]", "_", self.task)
+        return f"{task}-{self.method}{number}-{digest}"
 
     @property
     def base_policy(self) -> str:

@@ -99,7 +99,7 @@ def test_an_empty_batch_is_fine(goto):
 
 def reach_the_goal(env, task):
     """Put the agent in front of FourRooms' goal."""
-    full = polychromic.make("fourrooms", seeds=env.seeds, observation="full")
+    full = polychromic.make("fourrooms", seeds=env.level_seeds, observation="full")
     grid = full.codes(full.start([task])).reshape(19, 19)
     x, y = np.argwhere(grid == codes.GOAL)[0]
     free = {tuple(cell) for cell in env.free_cells(task).positions.tolist()}

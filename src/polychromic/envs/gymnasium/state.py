@@ -55,8 +55,8 @@ class GymnasiumState:
 
     def __reduce__(self) -> Any:
         raise UserError(
-            "a state of from_gymnasium holds live environments and cannot be pickled; keep its configurations and the actions "
-            "that were taken"
+            "a state of from_gymnasium holds live environments and cannot be pickled; keep its "
+            "configurations and the actions that were taken"
         )
 
     @property

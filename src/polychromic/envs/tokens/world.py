@@ -208,9 +208,9 @@ def token_world(
     """A token task of your own as a world that can be forked.
 
     Two answers are alike if they named the same set of places (`place`), or if they have the same label (`label`); give
-    one of the two. Functions of answers get configurations int64 [B] and answers int64 [B, max_tokens], the tokens after the
-    prompt with −1 past the end of each, and return one number per row. They see finished answers only, which are also
-    those that ran into `max_tokens` without the end token.
+    one of the two. Functions of answers get configurations int64 [B] and answers int64 [B, max_tokens], the tokens
+    after the prompt with −1 past the end of each, and return one number per row. They see finished answers only, among
+    them those that ran into `max_tokens` without the end token.
 
     Args:
         prompts: the tokens that a sequence starts with, one prompt per configuration.
