@@ -212,7 +212,7 @@ class ArrayWorld:
     def start(self, tasks):
         return ArrayState(np.asarray(tasks)[:, None] * [1, 0] + [0, 0], self.views)
 
-    def self.inputs(state):
+    def observe(self, state):
         return {"position": state.cells[:, :1]}
 
     def step(self, state, actions):

@@ -39,7 +39,7 @@ class Walk(World):
         rows[:, 0] = self.start_cell
         return WalkState(rows)
 
-    def self.inputs(state):
+    def observe(self, state):
         return {"cell": state.rows[:, 0].copy()}
 
     def step(self, state, actions):
