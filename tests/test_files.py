@@ -102,7 +102,11 @@ def test_a_right_file_is_read_with_all_of_its_entries(tmp_path):
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=10,
 )
@@ -149,7 +153,7 @@ def test_no_flipped_bit_changes_the_tensors_that_are_read(tmp_path):
     write_tensors(path, tensors, {"format": "x", "header": '{"iteration": 4}'})
     whole = path.read_bytes()
     read_tensors(path, "x")
-    refused = 0
+    refused = []
     for position in range(len(whole)):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << position % 8
@@ -157,22 +161,21 @@ def test_no_flipped_bit_changes_the_tensors_that_are_read(tmp_path):
         try:
             found, metadata = read_tensors(path, "x")
         except UserError as error:
-            assert "\n" not in str(error)
-            refused += 1
+            refused.append(str(error))
         else:
             assert metadata["header"] == '{"iteration": 4}'
             assert {name: (value.dtype, value.tolist()) for name, value in found.items()} == {
                 name: (value.dtype, value.tolist()) for name, value in tensors.items()
             }
-    assert refused > 0.9 * len(whole)
+    assert len(refused) > 0.9 * len(whole)
+    assert not any("\n" in said for said in refused)
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
     path = tmp_path / "file"
     write_text(path, "old")
-    with pytest.raises(RuntimeError), whole_file(path) as partial:
-        partial.write_text("new, but")
-        raise RuntimeError
+    with pytest.raises(ZeroDivisionError), whole_file(path) as partial:
+        partial.write_text("new, but" * (1 // 0))
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 

@@ -268,7 +268,7 @@ def _system_error(error: BaseException | None, folder: Path) -> int | None:
         told = re.search(r"\(os error (\d+)\)", str(error))  # how libraries in Rust, safetensors say, put it
         if told:
             return int(told[1])
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
 
 
