@@ -10,7 +10,6 @@ results are not repeated. Two processes may share the work.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import polychromic as poly
-from polychromic.files import write_text
+from polychromic.files import lock_file, write_text
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.config import Config, make_config
 from polychromic.policies.inference import Evaluator
@@ -235,8 +234,7 @@ def known(about: Mapping[str, Any]) -> dict[str, Any]:
 def add(about: Mapping[str, Any], run: Mapping[str, Any], folder: Path) -> None:
     """Add a run to the results, one process at a time."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with lock_file(folder / ".lock", wait=True):
         results = known(about)
         others = [one for one in results["runs"] if (one["name"], one["seed"]) != (run["name"], run["seed"])]
         order = {name: number for number, name in enumerate(NAMES)}

@@ -6,7 +6,6 @@ it; a cell that is in a file need not be run again, and its folder may be gone.
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import Any
 
 from polychromic.errors import UserError
 from polychromic.evaluate.targets import EVALUATION
-from polychromic.files import read_json, read_lines, whole_file
+from polychromic.files import lock_file, read_json, read_lines, whole_file
 from polychromic.sweep.cells import PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.progress import read_status
 from polychromic.sweep.run_cell import ATTEMPTS, EVALUATION_CPU, GREEDY, late_evaluation_name
@@ -108,8 +107,7 @@ def _is_results(found: Any) -> bool:
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """While others that write the same file wait."""
-    with path.with_name(f".{path.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with lock_file(path.with_name(f".{path.name}.lock"), wait=True):
         yield
 
 
@@ -128,7 +126,9 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
         return []
     if not is_done(folder):
         status = read_status(folder)
-        if status.state == "failed" and BROKE_DOWN in status.message:
+        # Histories of earlier versions have no kinds of failures.
+        diverged = status.failure == "diverged" if status.failure else BROKE_DOWN in status.message
+        if status.state == "failed" and diverged:
             told = status.message.split("; the last good checkpoint")[0]
             return [{**_about(folder, read_cell(folder)), "failed": told}]
         return []

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from polychromic import __version__
 from polychromic.errors import UserError
 from polychromic.memory import keep_freed_memory
-from polychromic.trust import look_in_working_folder
+from polychromic.trust import from_arguments, limited_to, look_in_working_folder
 
 # name -> (module:function that tyro turns into a parser, what the overview says of it)
 COMMANDS = {
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args[0] == "--version":
         print(f"polychromic {__version__}")
         return 0
-    name, *rest = args
+    name, *given = args
     if name.startswith("-"):
         print(f"polychromic: no option '{name}'; a command comes first, see polychromic --help", file=sys.stderr)
         return 2
@@ -67,6 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ["PYTHONSAFEPATH"] = "1"
     if name == "reproduce":  # it is not part of the package
         look_in_working_folder()
+    trust, rest = from_arguments(given)
     try:
         keep_freed_memory()
         # tyro is imported here so that `polychromic --help` answers at once.
@@ -74,9 +75,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         module, function = COMMANDS[name][0].split(":")
         command = getattr(importlib.import_module(module), function)
-        if name in PARSE_THEMSELVES:
-            return int(command(rest))
-        return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
+        with limited_to(trust):
+            if name in PARSE_THEMSELVES:
+                return int(command(rest))
+            return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
     except UserError as error:
         print(f"polychromic {name}: {error}", file=sys.stderr)
         return 2
@@ -101,6 +103,9 @@ def overview() -> str:
             *lines,
             "",
             "`polychromic COMMAND --help` explains every option of a command.",
+            "",
+            "Files may name functions and tasks, as package.module:name. A command imports them, and so runs their code,",
+            "only if the name is among its arguments, or with --trust.",
         ]
     )
 

@@ -138,7 +138,7 @@ def _open_in_place(path: Path, flags: int, mode: int = 0o666) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise UserError(f"{path} is a symbolic link; nothing is written through links: remove it") from error
+            raise UserError(f"{path} is a symbolic link; nothing is written through links: remove it") from None
         raise
 
 

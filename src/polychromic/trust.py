@@ -1,19 +1,24 @@
-"""What may be imported? A function that the user named on this command line, or one in a file that the user trusts.
+"""What may be imported? Functions and tasks that the user named on this command line, or all with `--trust`.
 
-Files of runs and sweeps may come from somebody else, and importing a module runs its code. So a name that was read from
-a file is imported only with a word of consent: `--trust`, or the same name given on the command line.
+Files of runs, sweeps and policies may come from somebody else, and importing a module runs its code. So a command
+imports `package.module:name` only with a word of consent: the name is among its arguments, or `--trust` is
+(`--trust=package.module:name` for one name alone). A Python program decides for itself: there everything is allowed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from polychromic.errors import Untrusted, UserError
+
+OPTION = "--trust"
 
 
 @dataclass(frozen=True)
@@ -23,47 +28,64 @@ class Trust:
     everything: bool = False
     names: frozenset[str] = frozenset()
 
-    def check(self, values: Mapping[str, Any], source: str | Path) -> None:
-        """Refuse values from a file that name functions without consent, before anything is imported."""
-        for field, value in values.items():
-            if is_name(value) and not self.everything and value not in self.names:
-                raise Untrusted(
-                    f"{source} asks for {field} = {value!r}, which would import and run '{module_of(value)}'; "
-                    f"if you trust it, give --trust or the name itself"
-                )
+    def check(self, field: str, name: str, source: str | Path = "a file") -> None:
+        """Refuse a name from a file without consent, before anything is imported."""
+        if not self.everything and name not in self.names:
+            raise Untrusted(
+                f"{source} asks for {field} = {name!r}, which would import and run '{name.partition(':')[0]}'; "
+                f"if you trust it, give {OPTION} or {OPTION}={name}"
+            )
+
+    def check_settings(self, settings: Mapping[str, Any], source: str | Path) -> None:
+        """The same for all settings that are names."""
+        for field, value in settings.items():
+            if is_name(value):
+                self.check(field, value, source)
 
 
 NOTHING = Trust()
 EVERYTHING = Trust(everything=True)
+_consent = EVERYTHING
+
+
+def consent() -> Trust:
+    """What may be imported now."""
+    return _consent
+
+
+@contextlib.contextmanager
+def limited_to(trust: Trust) -> Iterator[None]:
+    """Import nothing but what this allows."""
+    global _consent
+    before, _consent = _consent, trust
+    try:
+        yield
+    finally:
+        _consent = before
+
+
+def from_arguments(args: Sequence[str]) -> tuple[Trust, list[str]]:
+    """The consent in the arguments of a command, and the arguments without `--trust`."""
+    names = [part for arg in args for part in re.split("[=,]", arg) if is_name(part)]
+    rest = [arg for arg in args if arg.partition("=")[0] != OPTION]
+    return Trust(OPTION in args, frozenset(names)), rest
 
 
 def is_name(value: Any) -> bool:
-    """Whether a value is `package.module:function`."""
+    """Whether a value is `package.module:name`."""
     return isinstance(value, str) and all(value.partition(":"))
 
 
-def names_in(values: Iterable[Any]) -> frozenset[str]:
-    """Those of the values that name functions; what a user typed is consent."""
-    return frozenset(value for value in values if is_name(value))
-
-
-def module_of(name: str) -> str:
-    """`package.module` of `package.module:function`."""
-    return name.partition(":")[0]
-
-
 def import_named(field: str, name: str) -> Any:
-    """The function `package.module:function`, looked for in the working folder too, after all other places."""
+    """What `package.module:name` names, looked for in the working folder too, after all other places."""
+    _consent.check(field, name)
     look_in_working_folder()
-    module, _, function = name.partition(":")
+    module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), function)
+        return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a user's module may raise anything while it is imported
         why = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{field} is {name!r}, which cannot be imported: {why}") from error
-    if not callable(found):
-        raise UserError(f"{field} is {name!r}, which is not a function")
-    return found
 
 
 def look_in_working_folder() -> None:

@@ -92,6 +92,12 @@ def test_clusters_are_chains_whatever_the_order():
     np.testing.assert_array_equal(same, kernel_of_labels(np.array([0, 0, 0, 3, 3, 5])[order]) == 1)
 
 
+@pytest.mark.parametrize("threshold", [float("nan"), float("inf"), "0.5", True, None, 1.5, [0.5]])
+def test_a_threshold_that_no_similarity_can_be_compared_with_is_refused(threshold):
+    with pytest.raises(UserError, match="^threshold is "):
+        clusters_from_kernel(np.eye(3), threshold=threshold)
+
+
 def test_clusters_of_many_groups_at_once():
     kernel = np.stack([np.eye(3), np.ones((3, 3))])
     np.testing.assert_array_equal(clusters_from_kernel(kernel, threshold=0.5), [[0, 1, 2], [0, 0, 0]])

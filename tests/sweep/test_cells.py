@@ -176,7 +176,6 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(tmp_p
 
 def test_a_file_describes_a_sweep_and_the_command_line_wins(tmp_path, policy_file):
     from polychromic.sweep.command import _cells, _given
-    from polychromic.trust import NOTHING
 
     plan = tmp_path / "plan.toml"
     plan.write_text(
@@ -184,7 +183,7 @@ def test_a_file_describes_a_sweep_and_the_command_line_wins(tmp_path, policy_fil
         "[settings]\niterations = 7\n[vary]\nkl_coefficient = [0.01, 0.1]\n[evaluation]\nattempts = 12\n"
     )
     typed = ["--file", str(plan), "--seeds", "5", "--policy", str(policy_file), "--set", "epochs=3", "--greedy"]
-    given = *_given(typed), NOTHING
+    given = _given(typed)
     cells = _cells(*given)
     assert all(cell.evaluation.greedy for cell in cells)
     assert [(cell.seed, cell.horizon, cell.evaluation.attempts) for cell in cells] == [(5, 50, 12)] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from polychromic.errors import UserError
 
 CREDITS = ("sum", "mean", "last")
 BASELINES = ("mean", "leave_one_out")
+MOST_ADVANTAGES = 10**9
 
 
 def set_advantages(
@@ -47,10 +49,19 @@ def set_advantages(
     one_of("credit", credit, CREDITS)
     one_of("baseline", baseline, BASELINES)
     set_scores = float_array("scores", scores)
+    num_groups = math.prod(set_scores.shape[:-1])
+    if num_groups * num_rollouts > MOST_ADVANTAGES:
+        raise UserError(
+            f"num_rollouts is {num_rollouts} and scores has {num_groups} groups: {num_groups * num_rollouts:.3g} "
+            f"advantages are more than fit into memory"
+        )
     members = sets_of_groups(sets, num_rollouts, set_scores.shape[:-1], "scores")
     num_sets, set_size = members.shape[-2:]
     if num_sets != set_scores.shape[-1]:
-        raise UserError(f"scores has shape {set_scores.shape} for {num_sets} sets; there must be one score per set")
+        raise UserError(
+            f"scores has shape {set_scores.shape} and sets has shape {members.shape}, which is {num_sets} sets; there "
+            "must be one score per set"
+        )
     centred = set_scores - set_scores.mean(axis=-1, keepdims=True)
     if baseline == "leave_one_out":
         if num_sets < 2:

@@ -141,7 +141,7 @@ def clusters_from_kernel(kernel: ArrayLike, *, threshold: float) -> Ints:
     """
     array = square_kernel("kernel", kernel)
     size = array.shape[-1]
-    joined = array >= threshold
+    joined = array >= real_number("threshold", threshold, -1.0, 1.0)
     joined[..., np.arange(size), np.arange(size)] = True
     labels = np.broadcast_to(np.arange(size), array.shape[:-1])
     while True:

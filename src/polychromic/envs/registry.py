@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from polychromic.envs.protocol import World
 from polychromic.errors import UserError
+from polychromic.trust import import_named
 
 ENTRY_POINTS = "polychromic.tasks"
 
@@ -213,14 +214,8 @@ def _load() -> None:
 
 @functools.cache
 def _imported(name: str) -> TaskSpec:
-    module, _, attribute = name.partition(":")
-    try:
-        spec = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # a user's module may raise anything while it is imported
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"task is '{name}', which cannot be imported: {why}") from error
     # Files record the whole name, so that whoever reads them finds the task again.
-    return replace(_checked(name, spec), name=name, file_name=name)
+    return replace(_checked(name, import_named("task", name)), name=name, file_name=name)
 
 
 def _checked(name: str, spec: Any) -> TaskSpec:

@@ -19,7 +19,7 @@ from polychromic.finetuning.config_check import functions_in
 from polychromic.finetuning.loop import Result, Watcher, check_run, finetune
 from polychromic.finetuning.run import is_done
 from polychromic.finetuning.start import prepare
-from polychromic.trust import Trust, names_in
+from polychromic.trust import consent
 
 FAINT = 0.05  # a polychromic signal below this share of GAE's is worth a word
 
@@ -57,8 +57,6 @@ class Arguments:
     """A success after t steps pays 1 − time_penalty · t/H (grid tasks only, where it is 0.5 if not given)."""
     observation: str = ""
     """partial or full. Not given: what the policy was trained on."""
-    trust: bool = False
-    """Import functions that the settings file names (package.module:function), and so run their code."""
     wandb: str = ""
     """Log to this Weights & Biases project too (needs polychromic[wandb]); WANDB_MODE=offline needs no network."""
     config: tyro.conf.OmitArgPrefixes[_Unchecked] = field(default_factory=_Unchecked)
@@ -100,8 +98,7 @@ def parse(args: Sequence[str]) -> tuple[Arguments, Config]:
     """The arguments; task, method, preset and settings file decide the defaults, so they are read before all others."""
     first, named = _given(args)
     settings = read_table("settings", first.settings) if first.settings else {}
-    consent = Trust(first.trust, names_in(functions_in(asdict(first.config)).values()))
-    consent.check(functions_in(settings), first.settings or "")
+    consent().check_settings(functions_in(settings), first.settings or "")
     chosen = {"method": settings.pop("method", "poly-ppo"), "preset": settings.pop("preset", "default")}
     chosen |= {"method": first.config.method} if "method" in named else {}
     chosen |= {"preset": first.preset} if "preset" in named else {}
@@ -121,7 +118,7 @@ def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
     rest = [arg for arg in args if arg not in ("-h", "--help")]  # help is for when the defaults are known
     config = _Unchecked()
     other = _Unchecked(**{name: _another(name, value) for name, value in asdict(config).items()})
-    defaults = (Arguments(config=config), Arguments(preset="", trust=True, config=other))
+    defaults = (Arguments(config=config), Arguments(preset="", config=other))
     first, second = (tyro.cli(Arguments, args=rest, default=one, prog="polychromic finetune") for one in defaults)
     one, two = ({**vars(given), **vars(given.config)} for given in (first, second))
     return first, frozenset(name for name in one if one[name] == two[name])

@@ -244,7 +244,10 @@ def load_callable(field: str, name: str, known: Mapping[str, Callable[..., Any]]
     if not is_name(name):
         hint = nearest(name, known)
         raise UserError(f"{field} is {name!r}; {hint}choose one of {', '.join(known)}, or package.module:function")
-    return import_named(field, name)  # type: ignore[no-any-return]
+    function = import_named(field, name)
+    if not callable(function):
+        raise UserError(f"{field} is {name!r}, which is not a function")
+    return function  # type: ignore[no-any-return]
 
 
 __all__ = [

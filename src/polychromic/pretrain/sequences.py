@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 
 from polychromic.errors import UserError
 from polychromic.policies.protocol import Params, Policy
-from polychromic.policies.tensors import fill_tree, named_arrays, parameters_hash, read_tensors, write_tensors
+from polychromic.policies.tensors import (
+    fill_tree,
+    named_arrays,
+    parameters_hash,
+    parse_object,
+    read_tensors,
+    write_tensors,
+)
 
 CHECKPOINT = "polychromic-sequences-1"
 
@@ -212,7 +219,7 @@ def _save(path: Path, progress: _Progress, identity: dict[str, Any]) -> None:
 
 def _load(path: Path, fresh: _Progress, identity: dict[str, Any]) -> _Progress:
     tensors, metadata = read_tensors(path, CHECKPOINT)
-    found = json.loads(metadata["header"])
+    found = parse_object(path, metadata["header"])
     for name, value in identity.items():
         if found.get(name) != value:
             raise UserError(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -19,7 +19,7 @@ from polychromic.sweep.cells import CELL, Cell, Evaluation, find_cells, make_cel
 from polychromic.sweep.plan import SCORING, Plan, parse_seeds, parse_settings, parse_value, read_plan
 from polychromic.sweep.progress import read_status, show
 from polychromic.sweep.run import EngineName, check_retries, choose_engine, run_sweep
-from polychromic.trust import Trust, names_in
+from polychromic.trust import OPTION, consent
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,6 @@ class Arguments:
     """NAME=VALUE for any setting of `polychromic finetune`, for all cells; may be repeated."""
     vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE,VALUE,… for a setting of which every value is run; may be repeated."""
-    trust: bool = False
-    """Import functions that files of the sweep or FILE name (package.module:function), and so run their code."""
     policy: str = ""
     """A policy to start from, a file or a shipped one by name. Not given: the shipped policy of each task."""
     horizon: int = 0
@@ -77,15 +75,13 @@ def sweep_command(args: Sequence[str]) -> int:
     if args[:1] == ["status"]:
         return tyro.cli(status, args=list(args[1:]), prog="polychromic sweep status")
     given, named = _given(args)
-    settings, vary = _typed(given)
-    consent = Trust(given.trust, names_in([*settings.values(), *(one for values in vary.values() for one in values)]))
-    engine = choose_engine(given.engine, given.workers, given.ray_address, given.slurm, consent)
+    engine = choose_engine(given.engine, given.workers, given.ray_address, given.slurm)
     check_retries(given.retries)
-    asked = _cells(given, named, consent)
+    asked = _cells(given, named)
     folders = write_cells(given.out, asked) if asked else find_cells(given.out)
     if not asked:
-        _check_trust(folders, consent)
-    again = "polychromic sweep " + shlex.join(args)
+        _check_trust(folders)
+    again = shlex.join(["polychromic", "sweep", *args, *([OPTION] if consent().everything else [])])
     return run_sweep(given.out, folders, again=again, engine=engine, retries=given.retries)
 
 
@@ -95,7 +91,10 @@ _OTHERS |= {"perturbed": True, "recordings": False, "greedy": True}
 
 
 def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
-    """The arguments, and which of those about cells are there: parsed with two defaults, what was given is the same."""
+    """The arguments, and which of those about cells are there.
+
+    They are parsed twice with different defaults: what is the same in both was given.
+    """
     first, second = (
         tyro.cli(Arguments, args=list(args), default=default, prog="polychromic sweep")
         for default in (Arguments(), Arguments(**_OTHERS))  # type: ignore[arg-type]
@@ -104,24 +103,14 @@ def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
     return first, frozenset([name for name in _OTHERS if getattr(first, name) == getattr(second, name)] + repeated)
 
 
-def _typed(given: Arguments) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """The settings of all cells, and those that vary, as the command line has them."""
-    settings = {name: parse_value(text) for name, text in parse_settings("set", given.set).items()}
-    vary = {
-        name: [parse_value(value) for value in text.split(",")]
-        for name, text in parse_settings("vary", given.vary).items()
-    }
-    return settings, vary
-
-
-def _check_trust(folders: Sequence[Path], consent: Trust) -> None:
+def _check_trust(folders: Sequence[Path]) -> None:
     """Refuse cells that somebody else may have written before anything is started; damaged ones are told later."""
     for folder in folders:
         try:
             cell = read_cell(folder)
         except UserError:
             continue
-        consent.check(functions_in(cell.settings), folder / CELL)
+        consent().check_settings({"task": cell.task, **functions_in(cell.settings)}, folder / CELL)
 
 
 def status(
@@ -148,7 +137,7 @@ def status(
         console.print()
 
 
-def _cells(given: Arguments, named: frozenset[str], consent: Trust) -> list[Cell]:
+def _cells(given: Arguments, named: frozenset[str]) -> list[Cell]:
     """The cells that are asked for; none at all if only a folder is given, to resume what is there."""
     plan: Plan = read_plan(given.file) if given.file else {}
     tasks, methods = given.tasks or plan.get("tasks", ()), given.methods or plan.get("methods", ())
@@ -164,12 +153,14 @@ def _cells(given: Arguments, named: frozenset[str], consent: Trust) -> list[Cell
         raise UserError(
             "tasks is missing; for example: polychromic sweep --tasks goto --methods ppo poly-ppo --seeds 0 1"
         )
-    settings, vary = _typed(given)
+    settings = {name: parse_value(text) for name, text in parse_settings("set", given.set).items()}
+    vary = {
+        name: [parse_value(value) for value in text.split(",")]
+        for name, text in parse_settings("vary", given.vary).items()
+    }
     planned, varied = plan.get("settings", {}), plan.get("vary", {})
-    consent.check(functions_in(planned), given.file or "")
-    for name, values in functions_in(varied).items():
-        for value in values:
-            consent.check({name: value}, given.file or "")
+    for part in (planned, *({name: value} for name, values in varied.items() for value in values)):
+        consent().check_settings(functions_in(part), given.file or "")
     evaluation = dict(plan.get("evaluation", {}))
     evaluation |= {name: getattr(given, name) for name in SCORING if name in named or name not in evaluation}
     horizon = given.horizon if "horizon" in named else plan.get("horizon", given.horizon)

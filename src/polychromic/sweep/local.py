@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from polychromic.sweep.run_cell import Outcome, last_lines, one_thread
-from polychromic.trust import NOTHING, Trust
+from polychromic.trust import consent
 
 
 @dataclass
@@ -29,8 +29,8 @@ class Worker:
 class LocalEngine:
     """Runs cells in `workers` processes of this machine."""
 
-    def __init__(self, workers: int = 0, trust: Trust = NOTHING) -> None:
-        self.trust = trust
+    def __init__(self, workers: int = 0) -> None:
+        self.trust = consent()  # what this process may import, its workers may
         self.environment = {**os.environ, **one_thread(os.environ)}
         self.workers: list[Worker | None] = [None] * (workers or len(available_cores()))
 

@@ -14,7 +14,7 @@ from typing import Any
 from polychromic.errors import UserError
 from polychromic.sweep.local import available_cores
 from polychromic.sweep.run_cell import Outcome, last_lines, one_thread, run_cell
-from polychromic.trust import NOTHING, Trust
+from polychromic.trust import Trust, consent
 
 OBJECT_STORE_BYTES = 100 * 2**20  # nothing but folder names and outcomes goes through it
 ENOUGH_WAITING = 1000  # tasks that Ray may hold at the same time
@@ -23,9 +23,9 @@ ENOUGH_WAITING = 1000  # tasks that Ray may hold at the same time
 class RayEngine:
     """Gives every cell to Ray as a task with one CPU; Ray decides where and when it runs."""
 
-    def __init__(self, workers: int = 0, address: str = "", trust: Trust = NOTHING) -> None:
+    def __init__(self, workers: int = 0, address: str = "") -> None:
         self.folders: dict[Any, Path] = {}
-        self.trust = trust
+        self.trust = consent()  # what this process may import, its tasks may
         self.limit = workers
         self.own: dict[str, str] = {}
         if "ray" not in sys.modules or not sys.modules["ray"].is_initialized():

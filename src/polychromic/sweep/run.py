@@ -24,7 +24,6 @@ from polychromic.sweep.cells import is_done
 from polychromic.sweep.drive import Engine, Summary, drive
 from polychromic.sweep.plan import parse_settings, parse_value
 from polychromic.sweep.progress import Status, read_status, show, totals
-from polychromic.trust import NOTHING, Trust
 
 DRAWING_SHARE = 20  # the table is drawn again after so many times as long as drawing it took
 
@@ -41,29 +40,24 @@ def check_retries(retries: int) -> None:
         raise UserError(f"retries is {retries}; it must be at least 0")
 
 
-def choose_engine(
-    name: EngineName, workers: int, ray_address: str, slurm: Sequence[str], trust: Trust = NOTHING
-) -> Callable[[Path], Engine]:
-    """What makes the engine of a sweep in a folder; nothing is loaded or started before.
-
-    trust: which functions that the files of cells name may be imported.
-    """
+def choose_engine(name: EngineName, workers: int, ray_address: str, slurm: Sequence[str]) -> Callable[[Path], Engine]:
+    """What makes the engine of a sweep in a folder; nothing is loaded or started before."""
     if workers < 0:
         raise UserError(f"workers is {workers}; it must be at least 0")
     if name == "ray":
         _check_installed("ray", "ray")
         from polychromic.sweep.ray_engine import RayEngine
 
-        return lambda _: RayEngine(workers, ray_address, trust)
+        return lambda _: RayEngine(workers, ray_address)
     if name == "slurm":
         _check_installed("slurm", "submitit")
         from polychromic.sweep.slurm_engine import SlurmEngine
 
         options = {name: parse_value(text) for name, text in parse_settings("slurm", slurm).items()}
-        return lambda folder: SlurmEngine(folder, workers, options, trust)
+        return lambda folder: SlurmEngine(folder, workers, options)
     from polychromic.sweep.local import LocalEngine
 
-    return lambda _: LocalEngine(workers, trust)
+    return lambda _: LocalEngine(workers)
 
 
 def _check_installed(engine: str, library: str) -> None:

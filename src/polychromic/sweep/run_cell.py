@@ -28,7 +28,7 @@ from polychromic.files import (
     write_json,
     write_text,
 )
-from polychromic.trust import NOTHING, Trust
+from polychromic.trust import NOTHING, Trust, consent, limited_to
 
 if TYPE_CHECKING:
     from polychromic.sweep.cells import Cell
@@ -81,7 +81,7 @@ def one_thread(environment: Mapping[str, str]) -> dict[str, str]:
 def run_cell(folder: Path, trust: Trust = NOTHING) -> Outcome:
     """Run a cell to its end, unless it is done or another process has it. A failure is returned, not raised.
 
-    trust: which functions that the cell's file names may be imported.
+    trust: which functions and tasks that the cell's files name may be imported.
     """
     from polychromic.sweep.cells import is_done
     from polychromic.sweep.lock import holding
@@ -96,7 +96,8 @@ def run_cell(folder: Path, trust: Trust = NOTHING) -> Outcome:
                 return Outcome("done")
             _remove_partial(folder)
             note(folder, {"began": time.time(), "pid": os.getpid(), "commit": source_commit()})
-            outcome = _attempt(folder, trust)
+            with limited_to(trust):
+                outcome = _attempt(folder)
             # Whether it is tried again, and so whether the cell has failed, is not decided here.
             state = "error" if outcome.state == "failed" else outcome.state
             note(folder, {"ended": time.time(), "state": state, "kind": outcome.kind, "message": outcome.message})
@@ -114,17 +115,17 @@ def _remove_partial(folder: Path) -> None:
     remove_partial(folder, (FIGURES, EVALUATION, late_evaluation_name("*"), GREEDY, SECONDS, EVALUATION_CPU))
 
 
-def _attempt(folder: Path, trust: Trust) -> Outcome:
+def _attempt(folder: Path) -> Outcome:
     with _output_to(folder / LOG):
         try:
-            _finetune_and_evaluate(folder, trust)
+            _finetune_and_evaluate(folder)
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             return _failure(folder, error)
     return Outcome("done")
 
 
-def _finetune_and_evaluate(folder: Path, trust: Trust) -> None:
+def _finetune_and_evaluate(folder: Path) -> None:
     from polychromic.finetuning.config_check import functions_in
     from polychromic.finetuning.loop import finetune
     from polychromic.finetuning.run import read_done
@@ -132,7 +133,7 @@ def _finetune_and_evaluate(folder: Path, trust: Trust) -> None:
     from polychromic.sweep.cells import CELL, FIGURES, PRETRAINED, check_policy, read_cell
 
     cell = read_cell(folder)
-    trust.check(functions_in(cell.settings), folder / CELL)
+    consent().check_settings({"task": cell.task, **functions_in(cell.settings)}, folder / CELL)
     check_policy(cell)
     if not (folder / "config.json").exists() and cell.name != folder.name:
         raise UserError(
@@ -267,7 +268,7 @@ def _system_error(error: BaseException | None, folder: Path) -> int | None:
         told = re.search(r"\(os error (\d+)\)", str(error))  # how libraries in Rust, safetensors say, put it
         if told:
             return int(told[1])
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
 
 

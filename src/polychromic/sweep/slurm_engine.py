@@ -13,7 +13,7 @@ from typing import Any
 
 from polychromic.errors import UserError
 from polychromic.sweep.run_cell import Outcome, last_lines, one_thread, run_cell
-from polychromic.trust import NOTHING, Trust
+from polychromic.trust import Trust, consent
 
 ENOUGH_WAITING = 1000  # jobs in the queue at the same time; many clusters allow no more
 DAY = 24 * 60
@@ -24,17 +24,11 @@ FIRST_WAIT, LONGEST_WAIT, MOST_REFUSALS = 60.0, 3600.0, 16
 class SlurmEngine:
     """Submits every cell as a job with one core. A job that is requeued or killed goes on where its run was."""
 
-    def __init__(
-        self,
-        sweep_folder: Path,
-        workers: int = 0,
-        options: Mapping[str, Any] | None = None,
-        trust: Trust = NOTHING,
-    ) -> None:
+    def __init__(self, sweep_folder: Path, workers: int = 0, options: Mapping[str, Any] | None = None) -> None:
         submitit = _import_submitit()
         given = dict(options or {})
         cluster = given.pop("cluster", "slurm")
-        self.limit, self.trust = workers, trust
+        self.limit, self.trust = workers, consent()
         self.jobs: dict[Path, Any] = {}
         self.refused: list[tuple[Path, str]] = []  # what Slurm does not take now, with what it said; one at most
         self.refusals, self.again = 0, 0.0  # in a row, and when to try again

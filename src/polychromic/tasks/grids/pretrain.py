@@ -18,7 +18,7 @@ from polychromic.envs.grid.missions import WORDS, mission_words
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.grid.world import make
 from polychromic.errors import UserError
-from polychromic.files import write_json
+from polychromic.files import remove_partial, write_json
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.files import PolicyInfo, save_policy
 from polychromic.policies.inference import Evaluator
@@ -97,6 +97,7 @@ def make_base_policy(
     started = time.process_time()
     level = level_id(preset.task)
     folder = out / task
+    remove_partial(folder, ("*",))
     data = _demonstrations(preset, level, out, demonstrations, workers)
     split = split_episodes(data, seed=preset.split_seed, source=preset.source)
     data_hash = content_hash(data)

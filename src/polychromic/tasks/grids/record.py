@@ -22,7 +22,7 @@ from polychromic.envs.grid.load import make_minigrid, quiet, read_level
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.grid.world import GridWorld
 from polychromic.errors import UserError
-from polychromic.files import whole_file
+from polychromic.files import remove_partial, whole_file
 from polychromic.pretrain.demonstrations import (
     Demonstrations,
     concatenate,
@@ -75,6 +75,7 @@ def record_demonstrations(recording: Recording, out: Path, workers: int = 2, pro
         "minigrid": version("minigrid"),
         "polychromic": version("polychromic"),
     }
+    remove_partial(out.parent, (out.name,))
     folder = out.with_name(out.name + ".parts")
     _claim(folder, recording, made)
     parts: list[Demonstrations] = []

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.progress import TextColumn
 
-from polychromic.files import write_json
+from polychromic.files import remove_partial, write_json
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.files import PolicyInfo, save_policy
 from polychromic.policies.inference import Evaluator
@@ -71,6 +71,7 @@ def make_triangle_policy(
     settings = SequenceCloning(**{name: value for name, value in given.items() if value is not None})
     started = time.process_time()
     folder = out / task
+    remove_partial(folder, ("*",))
     policy = build_policy({**NETWORK, **(network or {})})
     with progress_bar(TextColumn("{task.fields[loss]}")) as bar:
         line = bar.add_task(f"{task}: steps", total=settings.steps, loss="")
