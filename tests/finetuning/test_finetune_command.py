@@ -53,7 +53,7 @@ def refused(capsys, *args):
         (["fourrooms", "--forks-per-rollout", "0", "--no-initial-states-form-groups"], "no group is left"),
         (["fourrooms", "--objective", "bestof"], "objective is 'bestof'; did you mean 'best-of'?"),
         (["fourrooms", "--objective", "nowhere.at:all"], "objective is 'nowhere.at:all', which cannot be imported"),
-        (["fourrooms", "--fork-rule", "none"], "fork_rule is 'none'; for rollouts without vines give forks_per_rollout"),
+        (["fourrooms", "--fork-rule", "none"], "fork_rule is 'none'; for rollouts without vines give"),
         (["fourrooms", "--seed", "-1"], "seed is -1; it must be at least 0"),
         (["fourrooms", "--preset", "papr"], "preset is 'papr'; did you mean 'paper'?"),
         (["fouroms"], "task: there is no task 'fouroms'; did you mean 'fourrooms'?"),
@@ -61,6 +61,7 @@ def refused(capsys, *args):
         (["--method", "ppo"], "TASK is missing"),
         (["fourrooms", "--settings", "nothing.toml"], "settings: nothing.toml cannot be read"),
         (["fourrooms", "--policy", "goto"], "task is BabyAI-GoTo-v0, the world runs MiniGrid-FourRooms-v0"),
+        (["fourrooms", "--observation", "full"], "observation is 'partial', the world shows 'full'"),
         (["fourrooms", "--wandb", "mine"], "wandb is not installed; pip install 'polychromic[wandb]'"),
     ],
 )  # fmt: skip
