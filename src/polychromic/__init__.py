@@ -41,7 +41,7 @@ from polychromic.core.polychromic import (
 )
 from polychromic.core.returns import discounted_return, gae
 from polychromic.core.sets import all_sets, disjoint_sets, random_sets
-from polychromic.errors import UserError
+from polychromic.errors import UserError, missing
 
 __version__ = "0.1.0"
 
@@ -109,7 +109,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
+        try:
+            return getattr(importlib.import_module(_LAZY[name]), name)
+        except ModuleNotFoundError as error:
+            raise missing(f"polychromic.{name}", error, "rl") from error
     raise AttributeError(f"module 'polychromic' has no attribute {name!r}")
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from polychromic import __version__
-from polychromic.errors import UserError
+from polychromic.errors import UserError, missing
 from polychromic.memory import keep_freed_memory
 from polychromic.trust import from_arguments, limited_to, look_in_working_folder
 
@@ -37,6 +37,9 @@ COMMANDS = {
     "check-grid": ("polychromic.envs.grid.command:check_grid", "compare the grid engine with minigrid, step by step"),
     "verl-check": ("polychromic.integrations.verl_check:verl_check", "has verl loaded the plug-in, and with what?"),
 }
+
+# What a command needs beyond the extra that all of them do.
+EXTRAS = {"import-minari": "minari", "export-minari": "minari", "verl-check": "verl"}
 
 # Commands whose defaults depend on other arguments read their list of arguments themselves.
 PARSE_THEMSELVES = {"finetune", "sweep"}
@@ -79,6 +82,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             if name in PARSE_THEMSELVES:
                 return int(command(rest))
             return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
+    except ModuleNotFoundError as error:
+        told = missing("this command", error, EXTRAS.get(name, "rl"))
+        if not isinstance(told, UserError):
+            raise
+        print(f"polychromic {name}: {told}", file=sys.stderr)
+        return 2
     except UserError as error:
         print(f"polychromic {name}: {error}", file=sys.stderr)
         return 2
