@@ -32,7 +32,7 @@ def test_nothing_imports_a_command():
 
 
 def test_the_root_has_few_modules():
-    assert len(list(PACKAGE.glob("*.py"))) <= 9
+    assert len(list(PACKAGE.glob("*.py"))) <= 8
 
 
 def test_no_world_is_asked_what_it_is_and_no_argv_is_written():
