@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Picture
 
 from polychromic.report.tables import NOTHING
@@ -75,6 +76,7 @@ def at_validity(points: Points, validity: float, name: str) -> float | None:
 def triangle_figure(lines: Sequence[Line]) -> Picture:
     """Validity against diversity, each method along its temperatures."""
     picture = Picture(figsize=(10, 5))
+    FigureCanvasSVG(picture)  # what `tight_layout` measures text with
     axes = picture.subplots()
     for number, line in enumerate(lines):
         if not line.records:
