@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
 from polychromic.errors import UserError
-from polychromic.report.tables import as_markdown
+from polychromic.report.table import as_markdown
 from polychromic.sweep.command import EngineName, check_retries, choose_engine
 from polychromic.sweep.local import available_cores
 from reproduction import cells, search
@@ -31,7 +31,12 @@ from reproduction.plan import Chosen, Plan, Planned, Scale, expand, key_of
 from reproduction.plans import FULL, PLANS, QUICK, SEARCH, STAND_IN, TRIANGLE
 
 PAGE, ALL = "page", "all"
-What = Literal["search", "tables", "study", "triangle", "page", "all"]
+KNOWN = {
+    "search": "settings for every method, by a rule that was fixed before",
+    **{name: plan.about for name, plan in PLANS.items()},
+    PAGE: "pages and figures, from stored results alone",
+    ALL: "all of these in turn",
+}
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,10 @@ class Arguments:
     results/*.json is not run again. Plans that share cells share their results.
     """
 
-    what: Annotated[tyro.conf.Positional[What], tyro.conf.arg(metavar="WHAT")]
-    """search (settings for every method), tables (Tables 1 and 2 and pass@k), study (what decides the outcome),
-    triangle (triangle discovery), page (pages and figures from stored results alone), all (everything in turn)."""
+    what: Annotated[
+        tyro.conf.Positional[str],
+        tyro.conf.arg(metavar="WHAT", help="; ".join(f"{name}: {about}" for name, about in KNOWN.items())),
+    ]
     quick: bool = False
     """One seed, few iterations and attempts: shows the way, not the result."""
     seeds: int = 0
@@ -127,6 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def reproduce(given: Arguments, scale: Scale | None = None) -> int:
     """Run a plan as far as it is missing, then write the pages. Returns 0, 1 if something failed, 130 if stopped."""
+    _checked("what", (given.what,), tuple(KNOWN))
     if given.seeds < 0:
         raise UserError(f"seeds is {given.seeds}; it must be at least 0")
     check_retries(given.retries)

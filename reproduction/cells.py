@@ -30,7 +30,15 @@ def missing(plan: Sequence[Planned], results: Results, folder: Path) -> list[Pla
     return [planned for planned in unknown if key_of(planned.cell) not in results.cells]
 
 
-def run(folder: Path, plan: Sequence[Planned], results: Results, *, again: str, engine: Engine, retries: int) -> int:
+def run(
+    folder: Path,
+    plan: Sequence[Planned],
+    results: Results,
+    *,
+    again: str,
+    engine: Callable[[Path], Engine],
+    retries: int,
+) -> int:
     """Run cells; the result of each is in the file as soon as it is known. Returns 0, 1 or 130 as a sweep does."""
     if not plan:
         return 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from polychromic.report.tables import NOTHING, Table
+from polychromic.report.table import Table
+from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
 from reproduction.intervals import Records, difference, seed_spread, table_of
 from reproduction.lines import Line, line_name, title_of

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polychromic.report.tables import NOTHING, Table, paper_results
+from polychromic.report.table import Table
+from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
+from polychromic.tasks.grids import paper_results
 from reproduction.intervals import at_equal_steps, cpu_hours, still_moving
 from reproduction.lines import Line, line_name, title_of
 from reproduction.plans import METHOD_NAMES, TASKS

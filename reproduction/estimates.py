@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from polychromic.report.tables import Table
+from polychromic.report.table import Table
 from polychromic.sweep.cells import is_done
 from polychromic.sweep.progress import duration, read_status
 from reproduction.costs import cell_bytes, cell_seconds, estimate, measured, pace_here, scan_seconds

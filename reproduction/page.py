@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from polychromic.files import whole_file
-from polychromic.report.tables import NOTHING, Table, as_markdown
+from polychromic.files import write_text
+from polychromic.report.table import Table, as_markdown
+from polychromic.report.tables import NOTHING
 from reproduction import search
 from reproduction.changes import study_block
 from reproduction.comparison import comparison_block
@@ -52,8 +53,7 @@ def write_page(path: Path, texts: Mapping[str, str], otherwise: str = "") -> Non
     text = path.read_text(encoding="utf-8") if path.exists() else otherwise
     for name, content in texts.items():
         text = fill(text, name, content)
-    with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def fill(text: str, name: str, content: str) -> str:

@@ -19,6 +19,7 @@ from polychromic.finetuning.config import PRESETS, make_config
 from polychromic.sweep.cells import PRETRAINED, Cell, Evaluation
 
 Settings = Mapping[str, Any]
+Scored = Literal["in full", "greedily too", "briefly"]
 # Settings that are not about what is learned, but about what is seen of it.
 WATCHING = ("evaluate_every", "evaluation_rollouts", "checkpoint_every", "kept_policies")
 MUST_BE_CHOSEN = ("ppo", "poly-ppo")
@@ -47,7 +48,7 @@ class Runs:
     changes: Settings = field(default_factory=dict)
     seeds: Literal["all", "pair", "further"] = "all"  # pair: as many as the main pair has; further: those beyond all
     points: int = 0  # of the learning curve; 0: as many as the scale has
-    scored: Literal["in full", "greedily too", "briefly"] = "in full"
+    scored: Scored = "in full"
     temperatures: tuple[float, ...] = ()  # scored at each of these alone
     times_of: str = ""  # the length that {times} is a multiple of
     against: str = ""  # label of the row it is compared with; "": the reference of its method
@@ -246,7 +247,7 @@ def make_cell(
     *,
     readings: Mapping[str, Settings] | None = None,
     points: int = 0,
-    scored: str = "in full",
+    scored: Scored = "in full",
     policy: str = "",
 ) -> Cell:
     """A run of a length, whatever its configurations per iteration, with its evaluations spread evenly.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from polychromic.sweep.cells import PRETRAINED
-from reproduction.plan import Plan, Runs, Scale, Task
+from reproduction.plan import Plan, Runs, Scale, Scored, Task
 from reproduction.search import Candidate, Search
 
 # ---------------------------------------------------------------- methods
@@ -128,7 +128,7 @@ STAND_IN: dict[str, dict[str, Any]] = {
 # ---------------------------------------------------------------- the paper's tables
 
 CHOSEN, PAPER = "chosen", "paper"  # settings of the search, and the paper's literal ones
-GREEDILY = "greedily too"
+GREEDILY: Scored = "greedily too"
 TABLES = Plan(
     "tables",
     "Tables 1 and 2 and pass@k: every method with the settings of the search, then with the paper's literal ones",

@@ -6,10 +6,8 @@ cell that is in a file need not be run again, and its folder may be gone.
 
 from __future__ import annotations
 
-import fcntl
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any
 
 from polychromic.errors import UserError
 from polychromic.evaluate.targets import EVALUATION
-from polychromic.files import read_json, read_lines, whole_file
+from polychromic.files import lock_file, read_json, read_lines, write_text
 from polychromic.sweep.cells import PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.progress import read_status
 from polychromic.sweep.run_cell import ATTEMPTS, EVALUATION_CPU, GREEDY, late_evaluation_name
@@ -81,7 +79,7 @@ class Results:
         """The file, whole or not at all, in an order of its own; with what others have added to it meanwhile."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(self.path):
+            with lock_file(self.path.with_name(f".{self.path.name}.lock"), wait=True):  # while others wait
                 if self.path.exists():
                     there = Results(self.path)
                     self.cells = {**there.cells, **{key: self.cells[key] for key in self._added}}
@@ -89,8 +87,7 @@ class Results:
                         **there.notes,
                         **{name: _joined(there, name, own) for name, own in self.notes.items()},
                     }
-                with whole_file(self.path) as partial:
-                    partial.write_text(self._text(), encoding="utf-8")
+                write_text(self.path, self._text())
         except OSError as error:
             raise UserError(f"results: cannot write {error.filename or self.path} ({error.strerror})") from error
 
@@ -115,14 +112,6 @@ def _current(record: dict[str, Any]) -> dict[str, Any]:
         unseen = (*WATCHING, "seed")
         now["config"] = {name: value for name, value in complete(record["config"]).items() if name not in unseen}
     return now
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """While others that write the same file wait."""
-    with path.with_name(f".{path.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _joined(there: Results, name: str, own: Any) -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from polychromic.finetuning.run import read_json, write_text
+from polychromic.files import read_json, write_json
 
 POINTS = "temperatures.json"
 ATTEMPTS = 1000  # at each graph and temperature
@@ -27,17 +26,17 @@ def score_cell(folder: Path, task: str, policy: str, temperatures: Sequence[floa
     for number in range(len(points), len(temperatures)):
         rng = np.random.default_rng([seed, 5, number])
         points = [*points, _point(world, saved, temperatures[number], rng)]
-        write_text(path, json.dumps({"attempts": ATTEMPTS, "points": points}) + "\n")
+        write_json(path, {"attempts": ATTEMPTS, "points": points})
 
 
 def _point(world: Any, saved: Any, temperature: float, rng: np.random.Generator) -> dict[str, float]:
     """Strict metrics of a policy at a temperature: means over graphs."""
-    from polychromic.evaluate.attempts import play_tasks
+    from polychromic.finetuning.attempts import attempt_all
     from polychromic.policies.inference import Evaluator
     from polychromic.tasks.triangle.discoveries import at_k, discoveries
 
     evaluator = Evaluator(saved.policy, saved.params)
-    found = discoveries(play_tasks(evaluator, world, rng, attempts=ATTEMPTS, temperature=temperature), world.seeds)
+    found = discoveries(attempt_all(evaluator, world, rng, attempts=ATTEMPTS, temperature=temperature), world.seeds)
     return {
         "temperature": temperature,
         "validity": float(np.mean(found["strict"]["validity"])),

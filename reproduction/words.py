@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from polychromic.report.tables import NOTHING, Table, as_markdown
+from polychromic.core.intervals import CONFIDENCE
+from polychromic.report.table import Table, as_markdown
+from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
 from reproduction.intervals import (
-    CONFIDENCE,
     Interval,
     Records,
     commits_of,
