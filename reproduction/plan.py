@@ -42,7 +42,7 @@ class Runs:
 
     part: str  # of the plan, as `--only` names it
     methods: tuple[str, ...]
-    length: str  # by name; it also says which tasks have these runs
+    length: str  # by name; tasks that do not have it have none of these runs
     label: str = "{method}"  # of a row; may name {method}, {base}, {configurations} and {times}
     settings: Literal["chosen", "literal", "other configurations", "none"] = "chosen"
     changes: Settings = field(default_factory=dict)
@@ -62,6 +62,7 @@ class Plan:
 
     name: str  # python -m reproduction NAME
     about: str
+    length: str  # tasks that have a length of this name are part of it
     runs: tuple[Runs, ...]
     readings: Mapping[str, Settings] = field(default_factory=dict)  # pinned settings, by how methods' names begin
     results: str = "runs"  # the results file, without .json
@@ -72,9 +73,8 @@ class Plan:
         return tuple(dict.fromkeys(runs.part for runs in self.runs))
 
     def tasks(self, scale: Scale) -> tuple[str, ...]:
-        """The tasks that have any of its runs."""
-        lengths = {runs.length for runs in self.runs}
-        return tuple(name for name, task in scale.tasks.items() if lengths & task.lengths.keys())
+        """The tasks that are part of it."""
+        return tuple(name for name, task in scale.tasks.items() if self.length in task.lengths)
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,7 @@ GREEDILY: Scored = "greedily too"
 TABLES = Plan(
     "tables",
     "Tables 1 and 2 and pass@k: every method with the settings of the search, then with the paper's literal ones",
+    "tables",
     (
         Runs(CHOSEN, (PRETRAINED,), "tables"),
         Runs(PAPER, (PRETRAINED,), "literal"),
@@ -181,6 +182,7 @@ _COMPARED_WITH = {
 STUDY = Plan(
     "study",
     "one change at a time: what decides the outcome?",
+    "study",
     (
         Runs(REFERENCE, (PRETRAINED,), "study"),
         Runs(REFERENCE, PAIR, "study", points=_FEW, scored=GREEDILY),
@@ -267,6 +269,7 @@ _TRIANGLE_ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 TRIANGLE = Plan(
     "triangle",
     "triangle discovery: validity, diversity and creativity by temperature",
+    "triangle",
     (
         Runs("methods", (PRETRAINED,), "triangle", temperatures=_BASE_TEMPERATURES),
         *(
