@@ -34,6 +34,7 @@ from reproduction.plans import (
 from reproduction.triangles import triangle_table
 from reproduction.words import bare, folded, made, short_settings
 
+MARKS = {CHOSEN: "first", PAPER: "paper"}  # of the parts of the comparison
 SCALES = {  # of docs/scale.md, by mark
     "seeds-3": replace(FULL, seeds=3, pair_seeds=3),
     "seeds-20": replace(FULL, seeds=20, pair_seeds=20),
@@ -67,14 +68,16 @@ def fill(text: str, name: str, content: str) -> str:
     )
 
 
-def skeleton(tasks: Sequence[str], studied: Sequence[str]) -> str:
-    """A page with nothing but headings and marks: of tasks with a comparison, and of those with a study too."""
+def skeleton(tasks: Sequence[str], scale: Scale) -> str:
+    """A page with nothing but headings and marks."""
     parts = ["# Results", "## Settings", *_mark("search")]
     for task in tasks:
-        parts += [f"## {title_of(task, TASKS)}", *_mark(f"first-{task}")]
-        if task in studied:
-            parts += [f"### The paper's literal hyperparameters on {title_of(task, TASKS)}", *_mark(f"paper-{task}")]
-            parts += [f"### What decides the outcome on {title_of(task, TASKS)}", *_mark(f"study-{task}")]
+        title = scale.tasks[task].title
+        parts += [f"## {title}", *_mark(f"first-{task}")]
+        if PAPER in TABLES.parts_on(scale.tasks[task]):
+            parts += [f"### The paper's literal hyperparameters on {title}", *_mark(f"paper-{task}")]
+        if task in STUDY.tasks(scale):
+            parts += [f"### What decides the outcome on {title}", *_mark(f"study-{task}")]
     return "\n\n".join(parts) + "\n"
 
 
@@ -86,7 +89,7 @@ def results_skeleton(stored: Stored) -> str:
     """Of the page of results: the tasks that have any, or all of them if there is none at all."""
     tasks = TABLES.tasks(stored.scale)
     begun = [task for task in tasks if stored.has_results(TABLES, task) or stored.has_results(STUDY, task)]
-    return skeleton(begun or tasks, STUDY.tasks(stored.scale))
+    return skeleton(begun or tasks, stored.scale)
 
 
 def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = False) -> dict[str, str]:
@@ -95,11 +98,11 @@ def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = 
     texts = {"search": _search_block(stored, again["search"])}
     for task in TABLES.tasks(stored.scale):
         compared = stored.lines(TABLES, task)
-        for name, part in (("first", CHOSEN), ("paper", PAPER)):
+        for part in TABLES.parts_on(stored.scale.tasks[task]):
             command = again["tables"] + (f" --only {part}" if part == PAPER else "")
             own = [line for line in compared if line.part == part]
             shown = [figures.get(figure_name(kind, part, task)) for kind in ("passk", "curves")]
-            texts[f"{name}-{task}"] = comparison_block(task, own, command, shown)
+            texts[f"{MARKS[part]}-{task}"] = comparison_block(task, own, command, shown)
         if task in STUDY.tasks(stored.scale):
             texts[f"study-{task}"] = study_block(
                 task, stored.lines(STUDY, task), compared, again["study"], figures.get(f"study-{task}")

@@ -72,6 +72,10 @@ class Plan:
         """All of its parts."""
         return tuple(dict.fromkeys(runs.part for runs in self.runs))
 
+    def parts_on(self, task: Task) -> tuple[str, ...]:
+        """The parts that a task has."""
+        return tuple(dict.fromkeys(runs.part for runs in self.runs if runs.length in task.lengths))
+
     def tasks(self, scale: Scale) -> tuple[str, ...]:
         """The tasks that are part of it."""
         return tuple(name for name, task in scale.tasks.items() if self.length in task.lengths)
