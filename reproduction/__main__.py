@@ -14,8 +14,8 @@ import tyro
 
 from polychromic.errors import UserError
 from polychromic.report.table import as_markdown
-from polychromic.sweep.command import EngineName, check_retries, choose_engine
 from polychromic.sweep.local import available_cores
+from polychromic.sweep.run import EngineName, check_retries, choose_engine
 from reproduction import cells, search
 from reproduction.estimates import needs_table, say_estimate
 from reproduction.lines import Stored

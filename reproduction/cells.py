@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from polychromic.sweep.cells import is_done, write_cells
-from polychromic.sweep.command import run_sweep
 from polychromic.sweep.drive import Engine, Summary
+from polychromic.sweep.run import run_sweep
 from reproduction.plan import Planned, base_name, key_of
 from reproduction.records import Results, check_same, records_of
 from reproduction.temperatures import ATTEMPTS, score_cell

@@ -163,8 +163,7 @@ def _divergence(folder: Path) -> str:
     status = read_status(folder)
     if status.state != "failed":
         return ""
-    kinds = [line["kind"] for line in read_lines(folder / ATTEMPTS) if "kind" in line]
-    diverged = kinds[-1] == DIVERGED if kinds else OLD_DIVERGED in status.message
+    diverged = status.failure == DIVERGED if status.failure else OLD_DIVERGED in status.message
     return status.message.split("; the last good checkpoint")[0] if diverged else ""
 
 

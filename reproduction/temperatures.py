@@ -36,7 +36,8 @@ def _point(world: Any, saved: Any, temperature: float, rng: np.random.Generator)
     from polychromic.tasks.triangle.discoveries import at_k, discoveries
 
     evaluator = Evaluator(saved.policy, saved.params)
-    found = discoveries(attempt_all(evaluator, world, rng, attempts=ATTEMPTS, temperature=temperature), world.seeds)
+    attempts = attempt_all(evaluator, world, rng, attempts=ATTEMPTS, temperature=temperature)
+    found = discoveries(attempts, saved.info.configurations)
     return {
         "temperature": temperature,
         "validity": float(np.mean(found["strict"]["validity"])),

@@ -73,11 +73,11 @@ def test_tasks_without_a_search_begin_with_the_settings_of_another():
 @pytest.mark.parametrize(
     ("lines", "diverged"),
     [
-        ([{"state": "error", "kind": "diverged"}, {"state": "failed", "message": "a loss is not a number"}], True),
+        ([{"state": "failed", "kind": "diverged", "message": "a loss is not a number"}], True),
         ([{"state": "failed", "message": "a loss is no longer finite; the last good checkpoint is 3"}], True),
-        ([{"state": "error", "kind": "user"}, {"state": "failed", "message": "x is no longer finite"}], False),
+        ([{"state": "failed", "kind": "mistake", "message": "x is no longer finite"}], False),
         ([{"state": "failed", "message": "no space left"}], False),
-        ([{"state": "error", "kind": "diverged"}], False),  # it may be tried again
+        ([{"state": "error", "kind": "diverged", "message": ""}], False),  # it may be tried again
     ],
 )
 def test_a_run_that_diverged_is_a_result_by_the_kind_of_its_error(tmp_path, lines, diverged):
