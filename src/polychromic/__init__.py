@@ -60,6 +60,7 @@ _LAZY: dict[str, str] = {
     "make": "polychromic.envs.registry",
     "register": "polychromic.envs.registry",
     "TaskSpec": "polychromic.envs.registry",
+    "Metric": "polychromic.envs.registry",
     "task_names": "polychromic.envs.registry",
     "World": "polychromic.envs.protocol",
     "StepResult": "polychromic.envs.protocol",
