@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo theory reproduce reproduce-page browser test test-trl test-verl test-minari test-ray test-wandb base-policies check format lint types docs serve-docs \
+.PHONY: help demo theory reproduce reproduce-page browser test test-trl test-verl test-minari test-ray test-wandb test-install base-policies check format lint types docs serve-docs \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -77,6 +77,9 @@ test-verl: .venv-verl/.ready  ## the verl adapter against verl's own functions
 	.venv-minari/bin/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock --requirement requirements/minari.lock
 	.venv-minari/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+test-install: $(BIN)/.ready  ## fresh environments: the base install, and the extra rl
+	$(BIN)/pytest tests_install
 
 test-minari: .venv-minari/.ready  ## import from and export to real Minari datasets
 	.venv-minari/bin/pytest tests_minari
