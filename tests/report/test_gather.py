@@ -11,8 +11,10 @@ from polychromic.cli import main
 from polychromic.report.compare import compare, pooled, training_curves, unequal_attempts, without_control
 from polychromic.report.gather import gather
 from polychromic.report.page import page, page_data
-from polychromic.report.tables import as_markdown, paper_results, tables
+from polychromic.report.table import as_markdown
+from polychromic.report.tables import tables
 from polychromic.report.words import differences, in_words
+from polychromic.tasks.grids import paper_results
 
 
 def test_bad_directories_cost_a_line_each_and_the_rest_is_reported(results, tmp_path, capsys):
