@@ -76,6 +76,33 @@ def test_bad_directories_cost_a_line_each_and_the_rest_is_reported(results, tmp_
     assert "poly-ppo" in out.read_text()
 
 
+@pytest.mark.parametrize("value", [3, {}, {"ks": []}, {"ks": [1], "strict": [], "original": {}}])
+def test_a_damaged_section_of_a_task_costs_a_line(results, tmp_path, capsys, value):
+    found = without_checksum(results["base"])
+    found["task"] = "triangle"
+    found["result"]["triangle"] = value
+    (tmp_path / "section.json").write_text(json.dumps(found))
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "surrogate.json").write_text('{"format": "\\ud800"}')
+    names = ("section", "deep", "surrogate")
+    given = [*(tmp_path / f"{name}.json" for name in names), results["base"]]
+    assert main(["report", *map(str, given), "--out", str(tmp_path / "report.html")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [sum(f"left out: {tmp_path / name}.json" in line for line in lines) for name in names] == [1, 1, 1]
+
+
+def test_what_no_reader_foresaw_costs_a_line_too(results, tmp_path, monkeypatch):
+    """A page of one entry that cannot be made leaves that entry out."""
+    from polychromic.report import page as made
+
+    drawn = made.training_curves
+    fail = lambda entry: 1 // 0 if entry.method == "ppo" else drawn(entry)  # noqa: E731
+    monkeypatch.setattr(made, "training_curves", fail)
+    said = write_report([results["ppo"], results["poly-ppo"]], tmp_path / "report.html")
+    assert sum(line.startswith("left out: fourrooms-ppo-0: ZeroDivisionError") for line in said) == 1
+    assert "poly-ppo" in (tmp_path / "report.html").read_text()
+
+
 def without_checksum(path):
     """What is in a file, as an earlier version would have written it."""
     document = json.loads(path.read_text())
