@@ -15,7 +15,7 @@ import pytest
 from faulty_envs import EveryKind, Failing, LateGenerator, NoisyWalk, SeededGenerators, Talking, Walk
 
 import polychromic
-from polychromic.envs.forkcheck.diagnosis import generator_states
+from polychromic.envs.forkcheck.fields import generator_states
 from polychromic.envs.gymnasium.generators import reseed_generators
 from polychromic.errors import UserError
 
