@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polychromic.core.checks import flag, read_array, whole_number
+from polychromic.core.checks import check_label, flag, read_array, whole_number
 from polychromic.envs.forkcheck.check import PROOF_SEEDS, PROOF_STEPS, prove_methods
 from polychromic.envs.gymnasium.episodes import EnvironmentFailed, MakeEnv, Recipe, describe, reset_env
 from polychromic.envs.gymnasium.generators import Key
@@ -359,6 +359,8 @@ class GymnasiumWorld(World):
                 raise UserError(f"place gave {place}; integers have at most 64 bits, give text or a tuple instead")
             return int(place)
         try:
+            if place not in self._place_numbers:  # so is all that equals only itself, every time
+                check_label(place, "what place returned")
             return self._place_numbers.setdefault(place, len(self._place_numbers))
         except TypeError as error:
             raise UserError(f"place gave {place!r}, which cannot be hashed; give an integer, text or tuple") from error
