@@ -264,7 +264,7 @@ def _fields() -> list[tuple[str, type[Line]]]:
         keep("a count starts anew", int, lambda env, _: assign(env, kept=env.kept + 1), set_to(kept=0)),
         keep("a value becomes None", lambda: 3, lambda env, a: assign(env, kept=a), set_to(kept=None)),
         keep("a constant becomes None", lambda: 3, lambda *_: None, set_to(kept=None)),
-        keep("a field is deleted in the copy", int, lambda env, a: assign(env, kept=a), lambda t, _: vars(t).pop("kept")),
+        keep("a field is deleted in the copy", int, lambda env, a: assign(env, kept=a), lambda t, _: vars(t).pop("kept", None)),
         keep(
             "a field that the original deleted is back",
             int,
@@ -370,7 +370,7 @@ def _log(env: Any) -> None:
 
 
 def _draw(env: Any) -> None:
-    env.wind = np.random.default_rng(0)
+    env.wind = random.Random(int(env.np_random.integers(1000)))
     env.draw = env.wind.random
 
 
@@ -1142,7 +1142,10 @@ def sound() -> list[Sound]:
         Sound("FrameStackObservation", wrapped(lambda env: wrappers.FrameStackObservation(env, 4))),
         Sound("TransformReward", wrapped(lambda env: wrappers.TransformReward(env, lambda r: r * env.action_space.n))),
         Sound("StickyAction", wrapped(lambda env: wrappers.StickyAction(env, 0.3))),
-        Sound("TimeAwareObservation", wrapped(wrappers.TimeAwareObservation)),
+        Sound(
+            "TimeAwareObservation",
+            wrapped(lambda env: wrappers.TimeLimit(env, 90), wrappers.TimeAwareObservation),
+        ),
         Sound(
             "FlatObsWrapper",
             wrapped(minigrid.wrappers.FlatObsWrapper, base="MiniGrid-Empty-5x5-v0"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import gymnasium
+
 from polychromic.envs.forkcheck.diagnosis import spell
 from polychromic.envs.forkcheck.outside import changed, look, outside
 from polychromic.envs.forkcheck.picture import (
@@ -29,6 +31,7 @@ class Fields:
         self._unstable: set[Path] = set()  # other values in two episodes with one seed and the same actions
         self._state: set[Path] = set()  # what changes in an episode, and all that it lies in
         self._parts: dict[str, tuple[Any, Picture]] = {}
+        self._links: dict[str, list[tuple[Any, Picture]]] = {}
         self.lost: dict[str, None] = {}  # different or missing on either side, right after the fork
         self.severed: dict[str, None] = {}  # one object in the original, two in the copy, or the other way round
         self.damaged: dict[str, None] = {}  # changed in the original by the fork
@@ -74,7 +77,9 @@ class Fields:
         ours, theirs = take(env), take(twin)
         lost = differences(ours, theirs)
         self.lost |= _spelled(env, lost if self._same_object else self._stable(lost))
-        self.severed |= _spelled(env, severed(ours, theirs, self._state))
+        self._links = {
+            spell(env, path): [(part, _look(part)) for part in parts] for path, parts in severed(ours, theirs).items()
+        }
         damaged = [
             path
             for path in differences(self._before, ours)
@@ -90,6 +95,13 @@ class Fields:
                 self.shared[name] = None
         self._parts = {}
 
+    def after_own_steps(self) -> None:
+        """The original has taken steps: which of the objects that the fork has not kept one have changed by that."""
+        for name, parts in self._links.items():
+            if any(differences(stood, _look(part)) for part, stood in parts):
+                self.severed[name] = None
+        self._links = {}
+
     def after_same_steps(self, env: Any, twins: Sequence[Any]) -> None:
         """Original and copies have taken the same steps, and all that was seen was the same."""
         ours = take(env)
@@ -98,6 +110,10 @@ class Fields:
 
     def _stable(self, paths: Iterable[Path]) -> list[Path]:
         return [path for path in paths if not any(path[:depth] in self._unstable for depth in range(len(path) + 1))]
+
+
+def _look(part: Any) -> Picture:
+    return take(part, stop=gymnasium.Env)
 
 
 def generator_states(env: Any) -> dict[Path, Any]:

@@ -150,16 +150,17 @@ def differences(ours: Picture, theirs: Picture) -> list[Path]:
     return list(found)
 
 
-def severed(ours: Picture, theirs: Picture, state: set[Path]) -> list[Path]:
-    """Ways that lead to one object in the one and to two in the other, for objects that change (`state`)."""
-    found = []
-    for path in dict.fromkeys([*ours.again, *theirs.again]):
-        if ours.at(path) == theirs.at(path) and ours.first(path) != theirs.first(path):
-            found += [path] * (ours.first(path) in state or theirs.first(path) in state)
-    for path in dict.fromkeys([*ours.memory, *theirs.memory]):
-        left, right = ours.memory.get(path), theirs.memory.get(path)
-        if left != right and path in ours.values and path in theirs.values:
-            found += [path] * any(one in state for one in (path, left, right))
+def severed(ours: Picture, theirs: Picture) -> dict[Path, list[Any]]:
+    """Ways that lead to one object in the one and to two in the other, with the object of `ours`."""
+    found: dict[Path, list[Any]] = {}
+    for path in [*ours.again, *theirs.again]:
+        first = ours.first(path)
+        if ours.at(path) == theirs.at(path) and first != theirs.first(path) and first in ours.objects:
+            found[path] = [ours.objects[first]]
+    for path in [*ours.memory, *theirs.memory]:
+        ways = (path, ours.memory.get(path, path))
+        if ours.memory.get(path) != theirs.memory.get(path) and path in ours.objects and path in theirs.objects:
+            found[path] = [ours.objects[way] for way in ways]
     return found
 
 
@@ -394,7 +395,7 @@ def _look_into_other(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
 
 
 def _reduced(value: Any, kind: type) -> Any:
-    if not _has_own_reduce(kind):
+    if not _tells_pickle(kind):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -404,14 +405,15 @@ def _reduced(value: Any, kind: type) -> Any:
             return None
 
 
-def _has_own_reduce(kind: Any) -> bool:
-    return kind.__reduce_ex__ is not object.__reduce_ex__ or kind.__reduce__ is not object.__reduce__
+def _tells_pickle(kind: Any) -> bool:
+    names = ("__reduce_ex__", "__reduce__", "__getstate__")
+    return any(getattr(kind, name, None) is not getattr(object, name) for name in names)
 
 
 @functools.lru_cache(maxsize=4096)
 def _by_reduce(kind: type) -> bool:
     """Classes of the standard library that keep notes of their own beside what they are: paths, loggers."""
-    return kind.__module__.partition(".")[0] in sys.stdlib_module_names and _has_own_reduce(kind)
+    return kind.__module__.partition(".")[0] in sys.stdlib_module_names and _tells_pickle(kind)
 
 
 @functools.lru_cache(maxsize=4096)

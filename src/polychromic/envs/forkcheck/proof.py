@@ -195,6 +195,8 @@ def _prove_fork(
         if words:
             findings.original = findings.original or f"{where}: {words}"
             break
+    if fields:
+        fields.after_own_steps()
     # 3. A copy of a copy, after all of that, still stands where it was made.
     words = compare(subject, grandchild, tail, expected, moment)
     findings.siblings = findings.siblings or (words and f"{where}: {words}")
