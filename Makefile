@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: help demo theory reproduce reproduce-page browser test test-trl test-verl test-minari test-ray test-wandb base-policies check format lint types docs serve-docs \
-	benchmarks bench-worlds bench-iteration lock clean
+	torture benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -45,6 +45,9 @@ browser: $(BIN)/.browser  ## what the tests of the report need beside a Chromium
 
 test: $(BIN)/.ready  ## the test suite
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+torture: $(BIN)/.ready  ## hostile environments, kills, damaged files, planted modules; minutes
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m torture --page docs/reliability.md
 
 # The adapters have environments of their own, in which polychromic's core is all that is needed of this package. The
 # locks are complete, hence --no-deps: nothing, torch above all, can come in by another way.

@@ -1,6 +1,6 @@
 """python -m torture [--small] [--only environments kills damage trust] [--out FILE]
 
-Attacks this package and prints what became of it. Takes minutes; with `--small` about one. Ends with 0 if nothing failed.
+Attacks this package and prints what became of it. Takes minutes; with `--small` few. Ends with 0 if nothing failed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ RESULTS = Path(__file__).parent / "results.json"
 
 def main(given: list[str] | None = None) -> int:
     """Run the parts, print the table, write the results."""
-    parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="these parts")
     parser.add_argument("--small", action="store_true", help="a few attacks of each part")
     parser.add_argument("--kills", type=int, help="number of kills (200, small: 4)")

@@ -14,8 +14,9 @@ from typing import Any
 
 # A run of four iterations; the second half of them is done again after an interruption.
 FINETUNE = [
-    "fourrooms", "--iterations", "4", "--configurations-per-iteration", "1", "--checkpoint-every", "2", "--evaluate-every", "2",
-    "--evaluation-rollouts", "2", "--budget", "21", "--set-size", "2", "--method", "poly-ppo-ucb",
+    "fourrooms", "--iterations", "4", "--configurations-per-iteration", "1", "--checkpoint-every", "2",
+    "--evaluate-every", "2", "--evaluation-rollouts", "2", "--budget", "21", "--set-size", "2",
+    "--method", "poly-ppo-ucb",
 ]  # fmt: skip
 SETTINGS = {
     "iterations": 4, "budget": 20, "rollouts_per_state": 4, "forks_per_rollout": 1, "set_size": 2,

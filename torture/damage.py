@@ -1,7 +1,7 @@
 """Damaged files: every file of runs, sweeps, evaluations, policies and demonstrations, flipped, cut and rewritten.
 
-A reader must refuse a damaged file in one line, name it and go on without it, or come to the very same results. A traceback,
-a hang and another result without a word are failures.
+A reader must refuse a damaged file in one line, name it and go on without it, or come to the very same results. A
+traceback, a hang and another result without a word are failures.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import tempfile
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torture.commands import FINETUNE, SWEEP, prepare, results, same_results
+from torture.commands import FINETUNE, SWEEP, environment, prepare, results, same_results
 
 SECONDS = 240  # after which an attempt counts as a hang
 NUMBER = b"0123456789"
@@ -109,7 +110,8 @@ def _lines(content: bytes, rng: random.Random) -> bytes:
 
 
 STRANGE: tuple[Any, ...] = (
-    None, True, -1, 10**30, float("nan"), float("inf"), "", "x", "\ud800", "evil:boom", "../../x", [], [[]], {}, {"a": []}, 1e-300, 99,
+    None, True, -1, 10**30, float("nan"), float("inf"), "", "x", "\ud800", "evil:boom", "../../x", [], [[]], {},
+    {"a": []}, 1e-300, 99,
 )  # fmt: skip
 
 
@@ -228,8 +230,6 @@ def report(folder: Path) -> Any:
 
 def _page(folder: Path) -> str:
     """What a report shows, without where and when it was made."""
-    import re
-
     files = [folder] if folder.is_file() else sorted(folder.rglob("*.html"))
     text = "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
     return re.sub(r"\d{4}-\d\d-\d\d[ T]?[\d:]*|/[^\"' <]*scratch[^\"' <]*", "", text)
@@ -251,6 +251,13 @@ def pretrain(folder: Path) -> Any:
 # ------------------------------------------------------------------ attempts
 
 
+def _copy(scratch: Path, target: Target, folder: Path) -> None:
+    shutil.copytree(scratch / target.folder, folder)
+    for beside in ("demonstrations", "policy"):
+        if (scratch / beside).exists() and not (folder.parent / beside).exists():
+            (folder.parent / beside).symlink_to(scratch / beside)
+
+
 def attempt(scratch: str, target: Target, index: int, expected: Any) -> tuple[str, str, str, str]:
     """Damage one file of a copy and read it: (file, mutation, outcome, words)."""
     from polychromic.errors import UserError
@@ -261,10 +268,7 @@ def attempt(scratch: str, target: Target, index: int, expected: Any) -> tuple[st
     file = files[index % len(files)].relative_to(source)
     with tempfile.TemporaryDirectory(prefix="scratch-") as place:
         folder = Path(place) / source.name
-        shutil.copytree(source, folder)
-        for beside in ("demonstrations", "policy"):
-            if not (Path(place) / beside).exists():
-                (Path(place) / beside).symlink_to(Path(scratch) / beside)
+        _copy(Path(scratch), target, folder)
         mutation, content = mutate((folder / file).read_bytes(), rng)
         (folder / file).write_bytes(content)
         outcome, words = _outcome(globals()[target.read], folder, expected, UserError)
@@ -300,15 +304,13 @@ def attack(count: int, jobs: int, only: str = "") -> dict[str, Any]:
     by_target: dict[str, Counter[str]] = {target.name: Counter() for target in chosen}
     bad: list[dict[str, str]] = []
     with tempfile.TemporaryDirectory(prefix="scratch-") as scratch:
+        os.environ.update(environment(Path(scratch)))
         prepare(Path(scratch))
         expected = {}
         for target in chosen:
             with tempfile.TemporaryDirectory(prefix="scratch-") as place:
                 folder = Path(place) / target.folder
-                shutil.copytree(Path(scratch) / target.folder, folder)
-                for beside in ("demonstrations", "policy"):
-                    if not (Path(place) / beside).exists():
-                        (Path(place) / beside).symlink_to(Path(scratch) / beside)
+                _copy(Path(scratch), target, folder)
                 expected[target.name] = globals()[target.read](folder)
         total = sum(target.share for target in chosen)
         tasks = [(target, index) for target in chosen for index in range(-(-count * target.share // total))]
@@ -327,9 +329,10 @@ def attack(count: int, jobs: int, only: str = "") -> dict[str, Any]:
                 outcomes[outcome] += 1
                 by_target[target.name][outcome] += 1
                 if outcome in FAILURES:
+                    told = (target.name, str(index), file, mutation, outcome, words)
                     bad.append(
-                        {"target": target.name, "index": str(index), "file": file, "mutation": mutation, "outcome": outcome, "words": words}
-                    )  # fmt: skip
+                        dict(zip(("target", "index", "file", "mutation", "outcome", "words"), told, strict=True))
+                    )
     return {
         "part": "damage",
         "attacks": sum(outcomes.values()),
@@ -337,5 +340,4 @@ def attack(count: int, jobs: int, only: str = "") -> dict[str, Any]:
         "by target": {name: dict(counts) for name, counts in by_target.items()},
         "bad": bad[:200],
         "failures": sum(outcomes[name] for name in FAILURES),
-        "jobs": os.cpu_count(),
     }

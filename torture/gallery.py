@@ -53,7 +53,7 @@ class Faulty(NamedTuple):
     why: str
     seen: str  # in the steps played, in a field that can be reached, outside of the object, or never
     reason: str = ""  # if never
-    options: dict[str, Any] = {}  # noqa: RUF012  (of `check_fork`; without any, `copy` is what is checked)
+    options: dict[str, Any] = {}
 
 
 class Sound(NamedTuple):
@@ -244,7 +244,9 @@ def assign(env: Any, **values: Any) -> None:
 def _fields() -> list[tuple[str, type[Line]]]:
     """A field of every kind, right in the original and wrong in the copy; then fields that two share."""
 
-    def keep(name: str, make: Callable[[], Any], change: Callable[[Any, int], Any], spoil: Any) -> tuple[str, type[Line]]:
+    def keep(
+        name: str, make: Callable[[], Any], change: Callable[[Any, int], Any], spoil: Any
+    ) -> tuple[str, type[Line]]:
         return name, line(name, put(kept=make), change, spoil)
 
     def again(make: Callable[[], Any]) -> Callable[[Any, Any], None]:
@@ -313,10 +315,10 @@ def _fields() -> list[tuple[str, type[Line]]]:
         keep("fraction", lambda: fractions.Fraction(0), lambda env, _: assign(env, kept=env.kept + 1), set_to(kept=fractions.Fraction(0))),
         keep("date", lambda: datetime.date(2020, 1, 1), lambda env, _: assign(env, kept=env.kept + datetime.timedelta(1)), set_to(kept=datetime.date(2020, 1, 1))),
         keep("position in a text stream", io.StringIO, lambda env, a: env.kept.write(str(a)), again(io.StringIO)),
-        keep("arguments of an exception", lambda: ValueError(0), lambda env, a: assign(env, kept=ValueError(env.count)), again(lambda: ValueError(0))),
+        keep("arguments of an exception", lambda: ValueError(0), lambda env, _: assign(env, kept=ValueError(env.count)), again(lambda: ValueError(0))),
         keep("member of an enum", lambda: Hue.RED, lambda env, _: assign(env, kept=Hue.BLUE), set_to(kept=Hue.RED)),
         keep("environment inside", Line, lambda env, a: env.kept.reset(seed=0) and None if env.count == 1 else env.kept.step(a), again(Line)),
-        keep("path", lambda: pathlib.PurePosixPath("a"), lambda env, a: assign(env, kept=pathlib.PurePosixPath("a") / str(env.count)), set_to(kept=pathlib.PurePosixPath("a"))),
+        keep("path", lambda: pathlib.PurePosixPath("a"), lambda env, _: assign(env, kept=pathlib.PurePosixPath("a") / str(env.count)), set_to(kept=pathlib.PurePosixPath("a"))),
         # The same object in both.
         keep("shared list", list, lambda env, a: env.kept.append(a), shares("kept")),
         keep("shared set", set, lambda env, _: env.kept.add(env.count), shares("kept")),
@@ -543,7 +545,7 @@ class ThroughAFunction(Line):
 class ClassList(Line):
     """A list of the class."""
 
-    log: list[int] = []  # noqa: RUF012
+    log: list[int] = []
 
     def happen(self, action: int) -> None:
         self.log.append(action)
@@ -766,7 +768,7 @@ class Remembering(Line):
         SEEN.setdefault(len(SEEN), True)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _new_to(_number: int) -> object:
     return object()
 
@@ -856,7 +858,9 @@ def faulty() -> list[Faulty]:
     rows += [
         Faulty("time limit", lambda: ForgetfulLimit(Line(), 500), "a wrapper's count starts anew", FIELDS),
         Faulty("constructor's arguments", ConstructorOnly, "EzPickle: a copy starts anew", FIELDS),
-        Faulty("one simulator for all", shared_simulator, "new environments share a part", FIELDS, "", {"fork": "replay"}),
+        Faulty(
+            "one simulator for all", shared_simulator, "new environments share a part", FIELDS, "", {"fork": "replay"}
+        ),
         Faulty("unseeded", Unseeded, "draws from a generator that no seed reaches", FIELDS),
         Faulty(
             "clone without the limit",
@@ -871,7 +875,15 @@ def faulty() -> list[Faulty]:
             },
         ),
     ]
-    outside = [ModuleObject, ModuleNumber, ModuleSet, ModuleNested, ModuleCounter, ModuleVariableMadeLate, ModuleGenerator]
+    outside = [
+        ModuleObject,
+        ModuleNumber,
+        ModuleSet,
+        ModuleNested,
+        ModuleCounter,
+        ModuleVariableMadeLate,
+        ModuleGenerator,
+    ]
     outside += [OtherModule, OtherModuleByFullName, ThroughAFunction, ClassList, ClassNumber, ClassOfAPart]
     outside += [DefaultArgument, FunctionAttribute, Decorated, GlobalNumpy, GlobalRandom, Environ]
     shown = [ForgetsCell, ShownClassNumber, ShownUnseeded, Locked, Generating, BrokenCopy, ShownWind, ShowsAtTheEnd]
@@ -973,7 +985,7 @@ class ModuleCache(Line):
         return CACHE.setdefault(self.cell, self.cell**2)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _square(number: int) -> int:
     return number * number
 
@@ -1156,4 +1168,3 @@ def sound() -> list[Sound]:
     names += ["BabyAI-GoToLocal-v0", "BabyAI-PutNextLocal-v0", "BabyAI-BossLevel-v0", "BabyAI-UnlockPickup-v0"]
     names += [f"polychromic/{task}-v0" for task in ("fourrooms", "goto", "pickup", "synthseq", "bosslevel")]
     return rows + [Sound(name, name) for name in names]
-

@@ -12,7 +12,17 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torture.commands import DEMOS, FINETUNE, SWEEP, environment, must, polychromic, prepare_demonstrations, pretrain_arguments, results
+from torture.commands import (
+    DEMOS,
+    FINETUNE,
+    SWEEP,
+    environment,
+    must,
+    polychromic,
+    prepare_demonstrations,
+    pretrain_arguments,
+    results,
+)
 
 ROUND = 5  # kills before a round may come to its end
 
@@ -76,12 +86,24 @@ def tell(scratch: Path, story: Story, count: int) -> dict[str, Any]:
             kills += 1
             amid_writes += hit == "write"
         done = subprocess.run(
-            polychromic(*_arguments(story, folder)), env=environment(scratch), capture_output=True, text=True, check=False
+            polychromic(*_arguments(story, folder)),
+            env=environment(scratch),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode or "Traceback" in done.stderr:
-            bad.append({"story": story.name, "round": str(rounds), "what": f"ended with {done.returncode}: {done.stderr[-500:]}"})
+            bad.append(
+                {
+                    "story": story.name,
+                    "round": str(rounds),
+                    "what": f"ended with {done.returncode}: {done.stderr[-500:]}",
+                }
+            )
         else:
-            different = [name for name in {**expected, **results(folder)} if results(folder).get(name) != expected.get(name)]
+            different = [
+                name for name in {**expected, **results(folder)} if results(folder).get(name) != expected.get(name)
+            ]
             strays = sorted(_names(folder) - names)
             bad += [{"story": story.name, "round": str(rounds), "what": f"different: {name}"} for name in different]
             bad += [{"story": story.name, "round": str(rounds), "what": f"stray: {name}"} for name in strays]

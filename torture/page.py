@@ -36,7 +36,8 @@ def outcome(part: dict[str, Any]) -> str:
     if part["part"] == "environments":
         seen = sum(part["detectable"].values())
         return (
-            f"{seen - len(part['false negatives'])} of {seen} faulty ones refused, {len(part['undetectable'])} out of sight, "
+            f"{seen - len(part['false negatives'])} of {seen} faulty ones refused, "
+            f"{len(part['undetectable'])} out of sight, "
             f"{part['sound'] - len(part['false positives'])} of {part['sound']} sound ones accepted"
         )
     if part["part"] == "kills":

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torture.commands import FINETUNE, SWEEP, call, must
+from torture.commands import FINETUNE, SWEEP, call
 
-EVIL = "from pathlib import Path\nPath({mark!r}).write_text('ran')\n\ndef boom(*_, **__):\n    return 0\n"
+EVIL = """from pathlib import Path
+Path({mark!r}).write_text("ran")
+
+def boom(returns, diversity):
+    return returns.mean(axis=-1) * diversity
+"""
 # Names that Python or the package imports anyway: a file of that name must not be taken for it.
-SHADOWS = ("queue", "random", "secrets", "numpy", "jax", "matplotlib", "rich", "polychromic", "sitecustomize", "usercustomize")
+SHADOWS = (
+    "queue",
+    "random",
+    "secrets",
+    "numpy",
+    "jax",
+    "matplotlib",
+    "rich",
+    "polychromic",
+    "sitecustomize",
+    "usercustomize",
+)
 
 
 class Plant(NamedTuple):
@@ -30,109 +45,97 @@ def attack(small: bool = False) -> dict[str, Any]:
     names: list[str] = []
     with tempfile.TemporaryDirectory(prefix="scratch-") as place:
         scratch = Path(place)
-        _received(scratch)
+        mark = scratch / "mark"
+        _send(scratch, small)
         for plant, folder in _plants(scratch, small):
             names.append(plant.name)
-            mark = scratch / "mark"
+            mark.unlink(missing_ok=True)
             done = call(plant.arguments, scratch, cwd=folder)
             if mark.exists():
                 bad.append({"plant": plant.name, "what": "the module was run"})
             if "Traceback" in done.stderr + done.stdout:
                 bad.append({"plant": plant.name, "what": f"a traceback: {done.stderr[-300:]}"})
-            mark.unlink(missing_ok=True)
             if plant.consent is not None:
+                mark.unlink(missing_ok=True)
                 call(plant.consent, scratch, cwd=folder)
                 if not mark.exists():
                     bad.append({"plant": plant.name, "what": "even with consent the module was not run"})
-                mark.unlink(missing_ok=True)
-        for name, wrong in _links(scratch):
+        for name, wrong in _links(scratch, LINKED[:2] if small else LINKED):
             names.append(name)
             if wrong:
                 bad.append({"plant": name, "what": wrong})
     return {"part": "trust", "attacks": len(names), "plants": names, "bad": bad, "failures": len(bad)}
 
 
-def _received(scratch: Path) -> None:
-    """A run, a sweep and an evaluation, as somebody may send them."""
-    must(["finetune", *FINETUNE, "--out", str(scratch / "run")], scratch)
-    must(["sweep", *SWEEP, "--out", str(scratch / "sweep"), "--workers", "1"], scratch)
-    out = str(scratch / "run" / "evaluation.json")
-    must(["evaluate", str(scratch / "run"), "--attempts", "2", "--out", out], scratch)
+def _send(scratch: Path, small: bool) -> None:
+    """A run and a sweep that ask for a function, with everything right about them, as an attacker would make them."""
+    sender = scratch / "sent"
+    sender.mkdir()
+    (sender / "evil.py").write_text(EVIL.format(mark=str(scratch / "mark")))
+
+    def make(*arguments: str) -> None:
+        done = call(list(arguments), scratch, cwd=sender)
+        if done.returncode:
+            raise RuntimeError(f"polychromic {' '.join(arguments)}: {done.stderr}")
+
+    make("finetune", *FINETUNE, "--objective", "evil:boom", "--out", "run")
+    (sender / "settings.toml").write_text('objective = "evil:boom"\n')
+    if not small:
+        make("sweep", *SWEEP, "--set", "objective=evil:boom", "--out", "sweep", "--workers", "1")
+        for done in (sender / "sweep").glob("*/*"):  # so that there is something to do
+            if done.name in ("done.json", "figures.json", "evaluation.json", "checkpoint.safetensors", "metrics.jsonl"):
+                done.unlink()
 
 
 def _plants(scratch: Path, small: bool) -> Iterator[tuple[Plant, Path]]:
     evil = EVIL.format(mark=str(scratch / "mark"))
 
-    def fresh(source: str, **files: str) -> Path:
+    def received(beside: str = "evil") -> Path:
         folder = scratch / "received"
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(scratch / source, folder)
-        for name, text in files.items():
-            (folder / f"{name}.py").write_text(text)
+        shutil.copytree(scratch / "sent", folder, ignore=shutil.ignore_patterns("evil.py", "__pycache__"))
+        for place in (folder, folder / "run", folder / "sweep"):
+            if place.exists():
+                (place / f"{beside}.py").write_text(evil)
         return folder
 
-    # 1. A module with the name of one that is imported anyway, beside each kind of file.
-    commands = {
-        "sweep": [["sweep", *SWEEP, "--out", ".", "--workers", "1"], ["report", "."]],
-        "run": [["finetune", *FINETUNE, "--out", "."], ["evaluate", ".", "--attempts", "2"], ["report", "."]],
+    # 1. A function that a file asks for.
+    settings = ["finetune", *FINETUNE, "--settings", "settings.toml", "--out", "new"]
+    yield Plant("a settings file asks for evil:boom", settings, [*settings, "--objective", "evil:boom"]), received()
+    reads = [["report", "run"], ["evaluate", "run", "--attempts", "2"], ["watch", "run"]]
+    for arguments in reads[:1] if small else reads:
+        yield Plant(f"config.json asks for evil:boom, {arguments[0]}", arguments), received()
+    if not small:
+        sweep = ["sweep", "--out", "sweep", "--workers", "1"]
+        yield Plant("cell.json asks for evil:boom", sweep, [*sweep, "--trust"]), received()
+        folder = received() / "sweep"
+        yield Plant("cell.json asks for evil:boom, in its own folder", ["sweep", "--out", "."]), folder
+    # 2. A module with the name of one that is imported anyway, beside each kind of file.
+    places = {
+        "run": [["report", "."], ["evaluate", ".", "--attempts", "2"], ["finetune", *FINETUNE, "--out", "new"]],
+        "sweep": [["sweep", *SWEEP, "--out", "new", "--workers", "1"], ["report", "."]],
     }
-    for source, lists in commands.items():
-        for arguments in lists[:1] if small else lists:
-            for shadow in SHADOWS[:1] if small else SHADOWS:
-                folder = fresh(source, **{shadow: evil})
-                for done in folder.glob("*/done.json"):  # so that there is something to do
-                    done.unlink()
-                yield Plant(f"{shadow}.py beside a {source}, {arguments[0]}", arguments), folder
-    # 2. A function that a file asks for.
-    fields = ("objective",) if small else ("objective", "diversity", "set_former", "task", "policy")
-    for field in fields:
-        folder = fresh("sweep", evil=evil)
-        for cell in folder.glob("*/cell.json"):
-            _ask_for(cell, field)
-            (cell.parent / "done.json").unlink(missing_ok=True)
-        arguments = ["sweep", "--out", "."]
-        consent = [*arguments, "--trust"] if field == "objective" else None
-        yield Plant(f"{field} = 'evil:boom' in the cells of a sweep", arguments, consent), folder
-        for command in ("evaluate", "report", "watch"):
-            folder = fresh("run", evil=evil)
-            _ask_for(folder / "config.json", field)
-            yield Plant(f"{field} = 'evil:boom' in config.json of a run, {command}", [command, "."]), folder
-            if small:
-                break
-    folder = fresh("run", evil=evil)
-    arguments = ["finetune", "--config", "evil.json", *FINETUNE, "--out", "new"]
-    (folder / "evil.json").write_text(json.dumps({"objective": "evil:boom"}))
-    yield Plant("objective = 'evil:boom' in a file given as --config", arguments), folder
-    # 3. Python files where a run, a sweep or TensorBoard would put others.
-    for name in ("sitecustomize", "conftest"):
-        folder = fresh("run", **{name: evil})
-        yield Plant(f"{name}.py beside a run, report", ["report", "."]), folder
+    for place, lists in places.items():
+        for arguments in lists:
+            for shadow in SHADOWS:
+                folder = received(shadow) / place
+                if folder.exists():
+                    yield Plant(f"{shadow}.py beside a {place}, {arguments[0]}", arguments), folder
+                if small:
+                    return
 
 
-def _ask_for(path: Path, field: str) -> None:
-    """Put the name of a function wherever a JSON file has the field, and beside its settings."""
-
-    def put(value: Any) -> Any:
-        if isinstance(value, dict):
-            found = {key: put(inner) for key, inner in value.items()}
-            if field in found or "budget" in found:
-                found[field] = "evil:boom"
-            return found
-        return [put(inner) for inner in value] if isinstance(value, list) else value
-
-    path.write_text(json.dumps(put(json.loads(path.read_text()))))
-    assert "evil:boom" in path.read_text(), f"{path} has no place for {field}"
+LINKED = (".lock", "metrics.jsonl", "evaluations.jsonl", "timing.jsonl", "checkpoint.safetensors", "policy.safetensors")
 
 
-def _links(scratch: Path) -> Iterator[tuple[str, str]]:
+def _links(scratch: Path, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Symbolic links in a received folder that point to a file of the user's."""
-    for name in (".lock", "metrics.jsonl", "evaluations.jsonl", "timing.jsonl", "checkpoint.safetensors", "policy.safetensors"):
+    for name in names:
         folder, precious = scratch / "linked", scratch / "precious"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         precious.write_text("precious\n")
         (folder / name).symlink_to(precious)
         call(["finetune", *FINETUNE, "--out", str(folder)], scratch)
-        yield f"{name} of a run is a link", "" if precious.read_text() == "precious\n" else "the file it points to was changed"
-
-
+        changed = precious.read_text() != "precious\n"
+        yield f"{name} of a run is a link", "the file it points to was changed" if changed else ""

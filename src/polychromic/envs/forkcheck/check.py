@@ -131,7 +131,9 @@ def prove_method(recipe: Recipe, seeds: Sequence[int], steps: int, act: Act | No
     if not findings.fork_error:
         checks.insert(1, _field_check(fields, recipe.method, ez_pickle))
     checks += [_outside_check(fields), _prove_noise(subject, findings, fields)]
-    return ForkReport(env.spec.id if env.spec is not None else type(env.unwrapped).__name__, recipe.method, tuple(checks))
+    return ForkReport(
+        env.spec.id if env.spec is not None else type(env.unwrapped).__name__, recipe.method, tuple(checks)
+    )
 
 
 class _EnvSubject:
@@ -257,10 +259,22 @@ def _field_check(fields: Fields, method: Method, ez_pickle: bool) -> Check:
         )
     for names, what, cure in (
         (fields.lost, "different or missing in the copy or in the original", "cover these fields"),
-        (fields.shared, "one object in original and copy, which changes as the copy steps", "copy what these fields hold"),
+        (
+            fields.shared,
+            "one object in original and copy, which changes as the copy steps",
+            "copy what these fields hold",
+        ),
         (fields.damaged, "changed in the original as it was forked", "leave the original as it is"),
-        (fields.severed, "one object on one side of the fork and two on the other", "keep what is one object one object"),
-        (fields.later, "the same after the fork, and different after the same steps", "copy what these fields depend on"),
+        (
+            fields.severed,
+            "one object on one side of the fork and two on the other",
+            "keep what is one object one object",
+        ),
+        (
+            fields.later,
+            "the same after the fork, and different after the same steps",
+            "copy what these fields depend on",
+        ),
     ):
         if names:
             return Check(STATE, False, f"{diagnosis.listed(names)}: {what}", cover + cure)

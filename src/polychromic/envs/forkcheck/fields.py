@@ -10,7 +10,6 @@ import gymnasium
 from polychromic.envs.forkcheck.diagnosis import spell
 from polychromic.envs.forkcheck.outside import changed, look, outside
 from polychromic.envs.forkcheck.picture import (
-    GENERATORS,
     Path,
     Picture,
     differences,
@@ -126,7 +125,7 @@ def shared_generators(env: Any, twin: Any) -> list[str]:
     """Generators that both hold."""
     ours = take(env).generators()
     theirs = {id(value) for value in take(twin).generators().values()}
-    return [spell(env, path) for path, value in ours.items() if id(value) in theirs and isinstance(value, GENERATORS)]
+    return [spell(env, path) for path, value in ours.items() if id(value) in theirs]
 
 
 def _spelled(env: Any, paths: Iterable[Path]) -> dict[str, None]:

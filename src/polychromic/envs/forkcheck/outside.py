@@ -1,4 +1,4 @@
-"""State outside the environment object that its code can reach: variables of modules, attributes of classes, defaults."""
+"""State outside the environment object that its code can reach: variables of modules and classes, default arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from polychromic.envs.forkcheck.picture import GENERATORS, Picture, grown, take
+from polychromic.envs.forkcheck.picture import Picture, grown, take
+from polychromic.envs.gymnasium.generators import GENERATORS
 
 _ABSENT = "not there"
 _TRUSTED = ("gymnasium", "builtins", "typing", "abc", "numpy")
@@ -98,7 +99,9 @@ class _Search:
         if not self._new(function) or not self._is_own(function.__module__):
             return
         if function.__defaults__ or function.__kwdefaults__ or function.__closure__ or function.__dict__:
-            self.found[f"function {label}"] = function  # defaults, attributes and closures are state that all calls share
+            self.found[f"function {label}"] = (
+                function  # defaults, attributes and closures are state that all calls share
+            )
         for cell in function.__closure__ or ():
             for inner in _functions_of(_contents(cell)):
                 self._follow_function(inner.__qualname__, inner)

@@ -1,13 +1,14 @@
 """A picture of all that an object holds, to compare with that of a copy or of a later moment.
 
-Every object that can be reached is looked at: attributes and slots, containers, arrays, generators, iterators, closures,
-partial functions, bound methods, weak references, ctypes, and what C types tell `pickle`. A picture also says which ways
-lead to one and the same object, so that a copy that holds two objects in place of one is found out. What cannot be
-looked into (a C++ simulator, a lock) is listed.
+Every object that can be reached is looked at: attributes and slots, containers, arrays, generators, iterators,
+closures, partial functions, bound methods, weak references, ctypes, and what C types tell `pickle`. A picture also says
+which ways lead to one and the same object, so that a copy that holds two objects in place of one is found out. What
+cannot be looked into (a C++ simulator, a lock) is listed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -31,7 +32,9 @@ Inside = Iterable[tuple[str, Any]]
 # A graph larger than this is data, not state; walking it would cost more than the copy it helps to judge.
 MAX_OBJECTS = 200_000
 
-_PLAIN: frozenset[type] = frozenset({str, int, float, bool, complex, bytes, type(None), type(...), type(NotImplemented), range})
+_PLAIN: frozenset[type] = frozenset(
+    {str, int, float, bool, complex, bytes, type(None), type(...), type(NotImplemented), range}
+)
 _NAMED = (type, types.ModuleType, np.dtype, types.GenericAlias, types.UnionType)
 _BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType)
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
@@ -195,9 +198,10 @@ def grown(before: Picture, after: Picture) -> list[Path]:
     gained: list[Path] = []
     for path, left in before.values.items():
         right = after.values.get(path)
-        if right is not None and left != right and left[1:2] == right[1:2] == ("dict",):
-            if left[0] == right[0] and right[2][: len(left[2])] == left[2]:
-                gained.append(path)
+        if right is None or left == right or not left[1:2] == right[1:2] == ("dict",):
+            continue
+        if left[0] == right[0] and right[2][: len(left[2])] == left[2]:
+            gained.append(path)
     paths = []
     for path in [*before.values, *(path for path in after.values if path not in before.values)]:
         if before.at(path) == after.at(path) or path in gained:
@@ -341,7 +345,10 @@ _LOOKS: list[tuple[Any, Callable[[Any], tuple[tuple[Any, ...], Inside]]]] = [
     (types.CellType, _look_into_cell),
     (types.MethodType, lambda value: ((), ((".__func__", value.__func__), (".__self__", value.__self__)))),
     (_BUILTIN, lambda value: ((value.__name__,), _owner_of_method(value))),
-    (functools.partial, lambda value: ((), [(f".{name}", getattr(value, name)) for name in ("func", "args", "keywords")])),
+    (
+        functools.partial,
+        lambda value: ((), [(f".{name}", getattr(value, name)) for name in ("func", "args", "keywords")]),
+    ),
     (weakref.ref, lambda value: (("dead",), ()) if value() is None else ((), (("()", value()),))),
     (_RUNNING, _look_into_running),
     (types.MappingProxyType, lambda value: _look_into_dict(dict(value), dict)),
@@ -353,7 +360,10 @@ def _owner_of_method(value: Any) -> Inside:
     return () if owner is None or isinstance(owner, types.ModuleType | type) else ((".__self__", owner),)
 
 
-_CTYPES = tuple(kind.__mro__[1] for kind in (ctypes.Structure, ctypes.Union, ctypes.Array, ctypes.c_int, ctypes.POINTER(ctypes.c_int)))
+_CTYPES = tuple(
+    kind.__mro__[1]
+    for kind in (ctypes.Structure, ctypes.Union, ctypes.Array, ctypes.c_int, ctypes.POINTER(ctypes.c_int))
+)
 
 
 def _look_into_ctypes(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
@@ -419,20 +429,20 @@ def _by_reduce(kind: type) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _hides(kind: type) -> bool:
     """Whether an object is larger than its dict and its slots explain: it has fields of C."""
-    known = object.__basicsize__ + _POINTER * (bool(kind.__dictoffset__) + bool(kind.__weakrefoffset__) + len(slots(kind)))
+    known = object.__basicsize__ + _POINTER * (
+        bool(kind.__dictoffset__) + bool(kind.__weakrefoffset__) + len(slots(kind))
+    )
     return kind.__basicsize__ > known or kind.__itemsize__ > 0
 
 
-def _attributes(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+def _attributes(value: Any, kind: Any) -> Iterator[tuple[str, Any]]:
     if kind in _PROXIES or issubclass(kind, types.FunctionType) or _by_reduce(kind):
         return
     if kind is gymnasium.wrappers.PassiveEnvChecker:  # `make` adds it; its notes do not change what happens
         yield ".env", value.env
         return
-    try:
+    with contextlib.suppress(AttributeError, TypeError):
         yield from ((f".{name}", inner) for name, inner in object.__getattribute__(value, "__dict__").items())
-    except (AttributeError, TypeError):
-        pass
     for name, descriptor in slots(kind).items():
         try:
             yield f".{name}", descriptor.__get__(value, kind)

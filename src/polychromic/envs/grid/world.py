@@ -48,7 +48,7 @@ class GridState:
     def __copy__(self) -> GridState:
         return self[:]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> GridState:  # noqa: ARG002
+    def __deepcopy__(self, memo: dict[int, Any]) -> GridState:
         twin = self[:]
         twin.mission = self.mission  # which is read-only
         return twin

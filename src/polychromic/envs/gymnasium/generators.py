@@ -1,8 +1,8 @@
 """Where an environment keeps its randomness, and how to give it new randomness.
 
-The object graph of an environment is walked through attributes, slots, lists, tuples, deques, dicts and arrays of objects.
-What it holds by other means (a set, a closure, a module's variable, a C++ library) is out of reach; the fork check,
-which looks further, says so.
+The object graph of an environment is walked through attributes, slots, lists, tuples, deques, dicts and arrays of
+objects. What it holds by other means (a set, a closure, a module's variable, a C++ library) is out of reach; the fork
+check, which looks further, says so.
 """
 
 from __future__ import annotations
