@@ -186,7 +186,7 @@ def load_demonstrations(folder: Path) -> Any:
     from polychromic.pretrain.demonstrations import load_demonstrations as load
 
     found = load(folder / "demos.npz")
-    fields = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    fields = {field.name: getattr(found, field.name) for field in dataclasses.fields(found) if field.name != "source"}
     return {name: value.tobytes() if isinstance(value, np.ndarray) else repr(value) for name, value in fields.items()}
 
 
