@@ -12,6 +12,7 @@ import pytest
 
 import polychromic
 from polychromic.envs.forkcheck import check
+from polychromic.envs.protocol import World
 from polychromic.errors import UserError
 
 
@@ -201,7 +202,7 @@ def test_an_environment_object_and_a_world_are_taken_too():
         polychromic.check_fork(faulty_envs.Walk, seeds=[])
 
 
-class ArrayWorld:
+class ArrayWorld(World):
     """A world that is not Gymnasium's: a row of positions. `views` makes forks that share their memory."""
 
     num_actions, num_configurations, horizon, missions = 3, 2, 12, ("", "")

@@ -20,7 +20,7 @@ from polychromic.envs.gymnasium.episodes import MakeEnv, Method, Recipe, describ
 from polychromic.envs.gymnasium.observations import Tokenize, layout_of
 from polychromic.envs.protocol import World
 from polychromic.errors import UserError
-from polychromic.trust import consent, look_in_working_folder
+from polychromic.trust import consent, is_name, look_in_working_folder
 
 TEXT_LENGTH = 256
 
@@ -44,7 +44,8 @@ def maker_of(source: Any) -> Any:
 def _maker_of_name(name: str) -> Any:
     module_name, colon, function = name.partition(":")
     if colon:
-        consent().check("environment", name)
+        if is_name(name):  # else nothing would be imported
+            consent().check("environment", name)
         look_in_working_folder()
         try:
             module = importlib.import_module(module_name)

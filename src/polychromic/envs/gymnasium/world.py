@@ -57,7 +57,7 @@ def from_gymnasium(
         horizon: truncate after this many steps, besides what the environment does itself. Needed when the
             environment announces no `max_episode_steps`.
         fork: `copy` the whole object, `clone` with the two functions below, `replay` the actions from the
-            seed, or `auto`: the first of them that `check_fork` finds faithful on the first three tasks; none, and
+            seed, or `auto`: the first of them that `check_fork` finds faithful on the first three seeds; none, and
             it is refused.
         clone: takes a snapshot of an environment, for environments that offer one.
         restore: puts a snapshot into another environment that was reset with the same seed.
