@@ -60,7 +60,7 @@ def attack(small: bool = False) -> dict[str, Any]:
                 call(plant.consent, scratch, cwd=folder)
                 if not mark.exists():
                     bad.append({"plant": plant.name, "what": "even with consent the module was not run"})
-        for name, wrong in _links(scratch, LINKED[:2] if small else LINKED):
+        for name, wrong in _links(scratch, () if small else LINKED):
             names.append(name)
             if wrong:
                 bad.append({"plant": name, "what": wrong})

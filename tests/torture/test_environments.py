@@ -9,7 +9,7 @@ from polychromic.envs.gymnasium.probe import maker_of
 from polychromic.errors import UserError
 from torture import environments, gallery
 
-SHORT = {"seeds": [0], "steps": 16}
+SHORT = {"seeds": [0], "steps": 12}
 FAULTY, SOUND = gallery.faulty(), gallery.sound()
 
 

@@ -76,7 +76,7 @@ def test_a_kill_amid_a_run(tmp_path):
 
 def test_planted_modules():
     found = trust.attack(small=True)
-    assert found["attacks"] >= 4
+    assert found["attacks"] >= 3
     assert not found["bad"]
 
 
