@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo theory reproduce reproduce-page browser test test-trl test-verl test-minari test-ray test-wandb test-install base-policies check format lint types docs serve-docs \
+.PHONY: help demo theory reproduce reproduce-page browser test test-trl test-verl test-minari test-ray test-wandb test-install base-policies check format lint types docs serve-docs torture \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -45,6 +45,9 @@ browser: $(BIN)/.browser  ## what the tests of the report need beside a Chromium
 
 test: $(BIN)/.ready  ## the test suite
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+torture: $(BIN)/.ready  ## hostile environments, kills, damaged files, planted modules; minutes
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m torture --page docs/reliability.md
 
 # The adapters have environments of their own, in which polychromic's core is all that is needed of this package. The
 # locks are complete, hence --no-deps: nothing, torch above all, can come in by another way.
