@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo theory browser test test-trl test-verl test-minari test-ray test-wandb base-policies check format lint types docs serve-docs \
+.PHONY: help demo theory reproduce reproduce-page browser test test-trl test-verl test-minari test-ray test-wandb base-policies check format lint types docs serve-docs \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -30,6 +30,12 @@ demo: $(BIN)/.ready  ## PPO against Poly-PPO in a few minutes, ending in a repor
 
 theory: $(BIN)/.ready  ## the theory lab: the paper's claims by exact enumeration, with figures
 	$(BIN)/polychromic theory --out theory
+
+reproduce: $(BIN)/.ready  ## the paper's tables and our studies: what is missing is run (hours), then pages and figures are written
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m reproduction all
+
+reproduce-page: $(BIN)/.ready  ## pages and figures of the results, from results/ alone
+	$(BIN)/python -m reproduction page
 
 $(BIN)/.browser: $(BIN)/.ready requirements/browser.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/browser.lock

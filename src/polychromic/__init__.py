@@ -16,8 +16,8 @@ from polychromic.core.diversity import (
     mean_pairwise_distance,
     vendi_diversity,
 )
+from polychromic.core.intervals import bootstrap_interval
 from polychromic.core.metrics import (
-    bootstrap_interval,
     coverage,
     distinct_at_k,
     interquartile_mean,

@@ -25,10 +25,6 @@ COMMANDS = {
         "many runs: tasks × methods × seeds, locally, on Ray or on Slurm",
     ),
     "evaluate": ("polychromic.evaluate.command:evaluate", "score a run or a policy: success, pass@k, strategies, …"),
-    "reproduce": (
-        "reproduction.tables_command:reproduce",
-        "the paper's tables and figures, with the paper's figures beside ours",
-    ),
     "report": ("polychromic.report.command:report", "compare runs and policies on one page that opens offline"),
     "watch": ("polychromic.report.watch:watch", "see a policy act, in the terminal or as a GIF"),
     "demo": ("polychromic.demo:demo", "PPO against Poly-PPO in a few minutes, ending in a report"),
@@ -40,6 +36,9 @@ COMMANDS = {
 
 # What a command needs beyond the extra that all of them do.
 EXTRAS = {"import-minari": "minari", "export-minari": "minari", "verl-check": "verl"}
+
+# Names that are no commands any more, and what to do instead.
+GONE = {"reproduce": "run `python -m reproduction` in a clone of the repository"}
 
 # Commands whose defaults depend on other arguments read their list of arguments themselves.
 PARSE_THEMSELVES = {"finetune", "sweep"}
@@ -60,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, *given = args
     if name.startswith("-"):
         print(f"polychromic: no option '{name}'; a command comes first, see polychromic --help", file=sys.stderr)
+        return 2
+    if name in GONE:
+        print(f"polychromic: no command '{name}'; {GONE[name]}", file=sys.stderr)
         return 2
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
