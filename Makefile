@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo theory browser test test-trl test-verl test-minari test-ray test-wandb base-policies check format lint types docs serve-docs \
+.PHONY: help demo theory reproduce reproduce-page browser test test-trl test-verl test-minari test-ray test-wandb test-install base-policies check format lint types docs serve-docs torture \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -31,6 +31,12 @@ demo: $(BIN)/.ready  ## PPO against Poly-PPO in a few minutes, ending in a repor
 theory: $(BIN)/.ready  ## the theory lab: the paper's claims by exact enumeration, with figures
 	$(BIN)/polychromic theory --out theory
 
+reproduce: $(BIN)/.ready  ## the paper's tables and our studies: what is missing is run (hours), then pages and figures are written
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m reproduction all
+
+reproduce-page: $(BIN)/.ready  ## pages and figures of the results, from results/ alone
+	$(BIN)/python -m reproduction page
+
 $(BIN)/.browser: $(BIN)/.ready requirements/browser.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/browser.lock
 	@touch $@
@@ -39,6 +45,9 @@ browser: $(BIN)/.browser  ## what the tests of the report need beside a Chromium
 
 test: $(BIN)/.ready  ## the test suite
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+torture: $(BIN)/.ready  ## hostile environments, kills, damaged files, planted modules; minutes
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m torture --page docs/reliability.md
 
 # The adapters have environments of their own, in which polychromic's core is all that is needed of this package. The
 # locks are complete, hence --no-deps: nothing, torch above all, can come in by another way.
@@ -71,6 +80,9 @@ test-verl: .venv-verl/.ready  ## the verl adapter against verl's own functions
 	.venv-minari/bin/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock --requirement requirements/minari.lock
 	.venv-minari/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+test-install: $(BIN)/.ready  ## fresh environments: the base install, and the extra rl
+	$(BIN)/pytest tests_install
 
 test-minari: .venv-minari/.ready  ## import from and export to real Minari datasets
 	.venv-minari/bin/pytest tests_minari

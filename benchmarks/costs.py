@@ -3,7 +3,7 @@
     python -m benchmarks.costs [--out FILE] [--tasks goto …]
 
 Iterations are played with the base policy, whose episodes are about the longest of a run. Processor time of one core
-is what is counted, so a busy machine changes little. `polychromic reproduce` and docs/scale.md estimate from this file.
+is what is counted, so a busy machine changes little. `python -m reproduction` and docs/scale.md estimate from this file.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from reproduction.costs import COSTS
 
 from polychromic.evaluate.command import evaluate_and_write
 from polychromic.evaluate.policy import SWEEP, Choices, evaluate_policy
@@ -31,7 +32,6 @@ from polychromic.finetuning.loop import evaluate_briefly, finetune, iterate
 from polychromic.finetuning.run import LOGS
 from polychromic.finetuning.update import init_learner
 from polychromic.policies.files import available_policies
-from polychromic.sweep.costs import COSTS
 
 METHODS = ("reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
 TIMED = 3

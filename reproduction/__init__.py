@@ -1,1 +1,4 @@
-"""What did it come to? A search for settings, a comparison and a study, kept in small files and shown on a page."""
+"""The paper's tables and this project's studies: plans (data), cells, results files, intervals, pages.
+
+`python -m reproduction WHAT`, in a clone of the repository.
+"""

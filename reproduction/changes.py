@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from polychromic.report.tables import NOTHING, Table
+from polychromic.report.table import Table
+from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
-from reproduction.lines import METHOD_NAMES, NAMES, Line, line_name
-from reproduction.plan import (
+from reproduction.intervals import Records, difference, seed_spread, table_of
+from reproduction.lines import Line, line_name, title_of
+from reproduction.plans import (
     CHOSEN,
     CONFIGURATIONS,
     LENGTH,
+    METHOD_NAMES,
     OBSERVATION,
     PAPER,
-    POLY,
     RATE,
     REFERENCE,
     SET_ADVANTAGES,
+    TASKS,
     WITHOUT_VINES,
 )
-from reproduction.pool import Records, difference, seed_spread, table_of
 from reproduction.words import (
     BOLD,
     COMPARED,
@@ -31,7 +33,7 @@ from reproduction.words import (
     number,
     percent,
     resolved_gap,
-    told,
+    short_settings,
 )
 
 STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
@@ -46,15 +48,15 @@ def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command
     if not any(line.records for line in lines if line.part != REFERENCE):
         parts = [f"Not run yet: `{command}`."] + ([bare(pattern)] if pattern.rows else [])
         return "\n\n".join(parts)
-    references = [line for line in lines if line.part == REFERENCE and line.label in (POLY, "ppo")]
+    references = [line for line in lines if line.part == REFERENCE and line.label in ("poly-ppo", "ppo")]
     made = [
-        f"{METHOD_NAMES[line.method]} with {told(own['settings'])}, {own['iterations']} iterations"
+        f"{METHOD_NAMES[line.method]} with {short_settings(own['settings'])}, {own['iterations']} iterations"
         for line in references
         for own in line.records[:1]
     ]
     parts = [f"The reference: {'; '.join(made)}."] if made else []
     parts.append(bare(_changes_table(lines)))
-    parts += [f"![What decides the outcome on {NAMES.get(task, task)}]({figure})"] if figure else []
+    parts += [f"![What decides the outcome on {title_of(task, TASKS)}]({figure})"] if figure else []
     parts.append(folded("All figures of these runs", bare(_absolute_table(lines))))
     parts += [bare(pattern)] if pattern.rows else []
     usual = [line for line in lines if line.part != OBSERVATION]
@@ -69,13 +71,13 @@ def compared_with(line: Line, lines: Sequence[Line]) -> Line | None:
     """What a line of the study is a change of; nothing for references and for other base policies."""
     if line.part in (REFERENCE, OBSERVATION):
         return None
-    wanted = line.against or ("ppo" if line.method == "ppo" else POLY)
+    wanted = line.against or ("ppo" if line.method == "ppo" else "poly-ppo")
     return next((one for one in lines if one.label == wanted and (line.against or one.part == REFERENCE)), None)
 
 
 def trained_alike(lines: Sequence[Line]) -> list[Records]:
     """Results of the lines of a study whose seeds are taken to vary alike, each once: all from the same base policy."""
-    own = [line for line in lines if line.method in (POLY, "ppo") and line.part != OBSERVATION and line.records]
+    own = [line for line in lines if line.method in ("poly-ppo", "ppo") and line.part != OBSERVATION and line.records]
     return list({id(line.records): line.records for line in own}.values())
 
 
@@ -129,7 +131,7 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
     for line in lines:
         if line.records in compared:
             continue  # where the comparison is as long as the longer runs, its row is there already
-        if line.part == REFERENCE and line.label in (POLY, "ppo"):
+        if line.part == REFERENCE and line.label in ("poly-ppo", "ppo"):
             together.setdefault(f"{names[CHOSEN]}, half-way", {}).setdefault(line.method, line)
         elif line.part in (CONFIGURATIONS, LENGTH, RATE):
             name = f"{line.part}: {line.label.split(', ')[-1]}"
@@ -157,7 +159,7 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
 
 
 def _pattern_row(name: str, by: Mapping[str, Line], base: Line | None) -> tuple[str, ...]:
-    poly, ppo = by.get(POLY), by.get("ppo")
+    poly, ppo = by.get("poly-ppo"), by.get("ppo")
     if poly is None or ppo is None or not poly.records or not ppo.records:
         return ()
     gaps = [gap(poly, ppo, what) for what in PATTERN]

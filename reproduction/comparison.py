@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polychromic.report.tables import NOTHING, Table, paper_results
+from polychromic.report.table import Table
+from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
-from reproduction.lines import METHOD_NAMES, NAMES, Line, line_name
-from reproduction.pool import at_equal_steps, cpu_hours, still_moving
-from reproduction.words import BOLD, COMPARED, bare, enough, footer, gap, number, percent, points, printed, told
+from polychromic.tasks.grids import paper_results
+from reproduction.intervals import at_equal_steps, cpu_hours, still_moving
+from reproduction.lines import Line, line_name, title_of
+from reproduction.plans import METHOD_NAMES, TASKS
+from reproduction.words import (
+    BOLD,
+    COMPARED,
+    bare,
+    enough,
+    footer,
+    gap,
+    number,
+    percent,
+    points,
+    printed,
+    short_settings,
+)
 
 LITTLE = 0.01  # of a rise that counts as flat
 
@@ -100,7 +115,7 @@ def _runs_table(lines: Sequence[Line]) -> Table:
         rows.append(
             (
                 line_name(line),
-                told(first["settings"]),
+                short_settings(first["settings"]),
                 str(first["iterations"]),
                 *(f"{value:,.0f}" for value in means),
                 ", ".join(map(str, first.get("averaged_after", []))),
@@ -117,13 +132,13 @@ def _runs_table(lines: Sequence[Line]) -> Table:
 
 
 def _flatness(lines: Sequence[Line]) -> str:
-    """Which curves are flat, which still move, and of which the interval tells neither."""
-    kinds: dict[str, list[str]] = {"still moving": [], "flat within a point": [], "not told by so few seeds": []}
+    """Which curves are flat, which still move, and of which the interval leaves it open."""
+    kinds: dict[str, list[str]] = {"still moving": [], "flat within a point": [], "unclear from so few seeds": []}
     for line in lines:
         rise = still_moving(line.records) if enough(line) else None
         if rise is not None:
             flat = max(abs(rise.low), abs(rise.high)) <= LITTLE
-            kind = "flat within a point" if flat else "still moving" if rise.clear else "not told by so few seeds"
+            kind = "flat within a point" if flat else "still moving" if rise.clear else "unclear from so few seeds"
             kinds[kind].append(line_name(line))
     said = [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
     return f"Success in the last fifth of training: {'; '.join(said)}." if said else ""
@@ -146,7 +161,7 @@ def _per_step(lines: Sequence[Line]) -> str:
 
 
 def _described(figure: str, task: str) -> str:
-    return f"{'pass@k' if 'passk' in figure else 'Learning curves'} on {NAMES.get(task, task)}"
+    return f"{'pass@k' if 'passk' in figure else 'Learning curves'} on {title_of(task, TASKS)}"
 
 
 def _place(line: Line) -> int:

@@ -15,9 +15,18 @@ from matplotlib.ticker import FuncFormatter
 from polychromic.files import whole_file
 from polychromic.sweep.cells import PRETRAINED
 from reproduction.changes import STRICT, compared_with, trained_alike
-from reproduction.lines import METHOD_NAMES, NAMES, Found, Line, figure_name, line_name
-from reproduction.plan import AS_COMPARED, CHOSEN, OBSERVATION, PARTS, POLY, REFERENCE
-from reproduction.pool import curve_of, difference, figure_of, over_seeds, pass_curve
+from reproduction.intervals import curve_of, difference, metric_of, over_seeds, pass_curve
+from reproduction.lines import Line, Stored, figure_name, line_name, title_of
+from reproduction.plans import (
+    AS_COMPARED,
+    CHOSEN,
+    METHOD_NAMES,
+    OBSERVATION,
+    REFERENCE,
+    STUDY,
+    TABLES,
+    TASKS,
+)
 from reproduction.words import enough
 
 # One colour per method wherever it appears, readable in grey and by colour-blind readers; UCB is dashed.
@@ -27,24 +36,24 @@ SPAN = 0.1  # of an axis of shares, at least
 SHOWN = {"success": "success", "coverage": "coverage"}
 
 
-def draw_figures(found: Found, folder: Path, *, refer: str = "figures") -> dict[str, str]:
+def draw_figures(stored: Stored, folder: Path, *, refer: str = "figures") -> dict[str, str]:
     """Draw what there are results for; where each figure is, by name, as a page beside `folder` refers to it.
 
     Figures are results-NAME.svg. One that has no results (any more) is not drawn, and an old file of it is left alone.
     """
     pictures: dict[str, Picture] = {}
-    for task in found.tasks:
-        for part in PARTS["first"]:
-            own = [line for line in found.lines("first", task) if line.part == part and line.records]
+    for task in TABLES.tasks(stored.scale):
+        for part in TABLES.parts:
+            own = [line for line in stored.lines(TABLES, task) if line.part == part and line.records]
             trained = [line for line in own if "curve" in line.records[0]]
             base = next((line for line in own if line.method == PRETRAINED), None)
             if trained:
                 pictures[figure_name("passk", part, task)] = passk_figure(task, own)
                 pictures[figure_name("curves", part, task)] = curves_figure(task, trained, base)
-        study = [line for line in found.lines("study", task) if line.records]
+        study = [line for line in stored.lines(STUDY, task) if line.records]
         if any(line.part not in (REFERENCE, OBSERVATION) for line in study):
             pictures[f"study-{task}"] = study_figure(task, study)
-    readme = readme_figure(found)
+    readme = readme_figure(stored)
     if readme is not None:
         pictures["readme"] = readme
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +70,7 @@ def passk_figure(task: str, lines: Sequence[Line]) -> Picture:
     for axes, kind in zip(panels, kinds, strict=True):
         own = [line for line in lines if line.method in (PRETRAINED, "") or line.method.endswith("-ucb") == bool(kind)]
         _passk(axes, own)
-        axes.set_title(f"{NAMES.get(task, task)}{', with UCB' if kind else ''}", fontsize=10)
+        axes.set_title(f"{title_of(task, TASKS)}{', with UCB' if kind else ''}", fontsize=10)
     panels[-1].set_ylabel("" if len(kinds) > 1 else "pass@k")
     return picture
 
@@ -93,7 +102,7 @@ def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) ->
     panels = picture.subplots(2, 2, sharey="row")
     for row, (name, title) in zip(panels, SHOWN.items(), strict=True):
         for axes, (against, label) in zip(row, AGAINST.items(), strict=True):
-            level = figure_of(base.records, "success" if name == "success" else f"pass@{rollouts}") if base else None
+            level = metric_of(base.records, "success" if name == "success" else f"pass@{rollouts}") if base else None
             if level is not None:
                 axes.axhline(level.mean, color=COLOURS[PRETRAINED], lw=1, label="pretrained")
             _curves(axes, lines, name, against)
@@ -102,7 +111,7 @@ def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) ->
         if high - low < SPAN:  # all at the same level: no axis of rounding errors
             row[0].set_ylim((low + high - SPAN) / 2, (low + high + SPAN) / 2)
         row[1].set_ylabel("")
-    panels[0, 0].set_title(NAMES.get(task, task), fontsize=10)
+    panels[0, 0].set_title(title_of(task, TASKS), fontsize=10)
     panels[0, 0].legend(frameon=False, fontsize=8)
     return picture
 
@@ -142,7 +151,7 @@ def study_figure(task: str, lines: Sequence[Line]) -> Picture:
         _plain(axes, f"change in {name}, points", "")
     panels[0].set_yticks(range(len(changes)), [_change_name(line) for line in changes], fontsize=8)
     panels[0].set_ylim(len(changes) - 0.4, -0.6)  # the first change on top, and none on an edge
-    panels[0].set_title(f"{NAMES.get(task, task)}: what a change adds (99 % intervals)", fontsize=10)
+    panels[0].set_title(f"{title_of(task, TASKS)}: what a change adds (99 % intervals)", fontsize=10)
     return picture
 
 
@@ -151,12 +160,12 @@ def _change_name(line: Line) -> str:
     return f"{line.part}: {line_name(line)}" + (f" − {against}" if against else "")
 
 
-def readme_figure(found: Found) -> Picture | None:
+def readme_figure(stored: Stored) -> Picture | None:
     """PPO beside Poly-PPO: pass@k on every task, and success during training on the first of them."""
-    wanted = (PRETRAINED, "", "ppo", POLY)
+    wanted = (PRETRAINED, "", "ppo", "poly-ppo")
     by_task = {
-        task: [line for line in found.lines("first", task) if line.part == CHOSEN and line.method in wanted]
-        for task in found.tasks
+        task: [line for line in stored.lines(TABLES, task) if line.part == CHOSEN and line.method in wanted]
+        for task in TABLES.tasks(stored.scale)
     }
     ready = {
         task: lines for task, lines in by_task.items() if lines and all(line.records and enough(line) for line in lines)
@@ -167,11 +176,11 @@ def readme_figure(found: Found) -> Picture | None:
     panels = picture.subplots(1, 1 + len(ready))
     for axes, (task, lines) in zip(panels, ready.items(), strict=False):
         _passk(axes, lines)
-        axes.set_title(f"{NAMES.get(task, task)}: solved in k attempts", fontsize=10)
+        axes.set_title(f"{title_of(task, TASKS)}: solved in k attempts", fontsize=10)
     task = next(iter(ready))
     _curves(panels[-1], [line for line in ready[task] if "curve" in line.records[0]], "success", "trajectories")
     _plain(panels[-1], "trajectories", "success")
-    panels[-1].set_title(f"{NAMES.get(task, task)}: success during training", fontsize=10)
+    panels[-1].set_title(f"{title_of(task, TASKS)}: success during training", fontsize=10)
     return picture
 
 

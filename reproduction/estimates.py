@@ -5,42 +5,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from polychromic.report.tables import Table
-from polychromic.sweep.cells import Cell, is_done
-from polychromic.sweep.costs import cell_bytes, cell_seconds, estimate, measured, pace_here
+from polychromic.report.table import Table
+from polychromic.sweep.cells import is_done
 from polychromic.sweep.progress import duration, read_status
+from reproduction.costs import cell_bytes, cell_seconds, estimate, measured, pace_here, scan_seconds
+from reproduction.plan import Planned
+from reproduction.temperatures import ATTEMPTS
 
 
-def say_estimate(folder: Path, cells: Sequence[Cell], slots: int, *, known: int = 0) -> None:
+def say_estimate(folder: Path, plan: Sequence[Planned], slots: int, *, known: int = 0) -> None:
     """Print what the cells that are not done in a folder will take; `known` more have their results already."""
     costs = measured()
+    cells = [planned.cell for planned in plan]
     todo = [cell for cell in cells if not is_done(folder / cell.name)]
     begun = [cell for cell in cells if (folder / cell.name).is_dir()]
     slower = pace_here(begun, [read_status(folder / cell.name) for cell in begun], costs)
     found = estimate(todo, costs)
-    seconds = found.core_seconds * slower
-    unknown = f" ({', '.join(found.unknown)}: never measured, counted as the dearest task)" if found.unknown else ""
+    seconds = (found.core_seconds + sum(_scan(planned) for planned in plan)) * slower
+    unknown = (
+        f" ({', '.join(found.unknown)}: never measured, counted as the most expensive task)" if found.unknown else ""
+    )
     print(
         f"{len(todo)} of {len(cells) + known} cells to run: about {duration(seconds)} of one core, "
         f"{duration(seconds / slots)} with {slots} at a time, {found.bytes / 1e6:,.0f} MB{unknown}"
     )
 
 
-def needs_table(cells: Sequence[Cell]) -> Table:
+def _scan(planned: Planned) -> float:
+    """Seconds that scoring at its temperatures takes."""
+    return scan_seconds(planned.cell, len(planned.temperatures), ATTEMPTS, measured())
+
+
+def needs_table(plan: Sequence[Planned]) -> Table:
     """What cells need, task by task, from the measured costs: cores, hours, bytes."""
     costs = measured()
-    tasks = list(dict.fromkeys(cell.task for cell in cells))
+    tasks = list(dict.fromkeys(planned.cell.task for planned in plan))
     rows = []
     for name, members in [(task, [task]) for task in tasks] + ([("all", tasks)] if len(tasks) > 1 else []):
-        own = [cell for cell in cells if cell.task in members]
+        planned_here = [planned for planned in plan if planned.cell.task in members]
+        own = [planned.cell for planned in planned_here]
         found = estimate(own, costs)
-        longest = max(cell_seconds(cell, costs) for cell in own)
+        seconds = found.core_seconds + sum(map(_scan, planned_here))
+        longest = max(cell_seconds(planned.cell, costs) + _scan(planned) for planned in planned_here)
         rows.append(
             (
-                name if name == "all" or not found.unknown else f"{name} (not measured: as the dearest)",
+                name if name == "all" or not found.unknown else f"{name} (not measured: as the most expensive)",
                 str(len(own)),
-                f"{found.core_seconds / 3600:.2f}",
-                f"{found.core_seconds / 3600 / 16:.2f}",
+                f"{seconds / 3600:.2f}",
+                f"{seconds / 3600 / 16:.2f}",
                 f"{longest / 60:.0f}",
                 f"{max(cell_bytes(cell, costs) for cell in own) / 1e6:.1f}",
                 f"{found.bytes / 1e9:.2f}",

@@ -1,25 +1,19 @@
-"""What stands in which row: planned cells and the results there are of them, seeds together."""
+"""What is in which row: planned cells and the results there are of them, seeds together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from polychromic.sweep.cells import PRETRAINED
-from reproduction.plan import CHOSEN, OTHER_BASES, TASKS, Planned, Size, first_plan, study_plan
+from reproduction.plan import Chosen, Plan, Planned, Scale, expand
+from reproduction.plans import CHOSEN, METHOD_NAMES, PAIR, STAND_IN
 from reproduction.records import BEST_MARK, Results, check_alike
 
-NAMES = {"goto": "GoTo", "fourrooms": "FourRooms"}
-METHOD_NAMES = {
-    PRETRAINED: "pretrained",
-    "reinforce": "REINFORCE",
-    "reinforce-ucb": "REINFORCE + UCB",
-    "ppo": "PPO",
-    "ppo-ucb": "PPO + UCB",
-    "poly-ppo": "Poly-PPO",
-    "poly-ppo-ucb": "Poly-PPO + UCB",
-}
+FILES = ("search", "runs", "triangle")
 
 
 @dataclass(frozen=True)
@@ -31,67 +25,79 @@ class Line:
     method: str
     records: list[dict[str, Any]]
     planned_seeds: tuple[int, ...]
-    broken: tuple[int, ...] = ()  # seeds whose runs broke down; no figure has them
+    diverged: tuple[int, ...] = ()  # seeds whose runs diverged; no metric has them
     against: str = ""  # in the study: the label that it is compared with; "": the reference of its method
 
     @property
     def missing(self) -> list[int]:
         """Seeds that were not run."""
-        return sorted(set(self.planned_seeds) - {one["seed"] for one in self.records} - set(self.broken))
+        return sorted(set(self.planned_seeds) - {one["seed"] for one in self.records} - set(self.diverged))
 
     @property
     def seeds(self) -> str:
         """How many there are, as tables say it."""
-        return str(len(self.records)) + (f" ({len(self.broken)} more broke down)" if self.broken else "")
+        return str(len(self.records)) + (f" ({len(self.diverged)} more diverged)" if self.diverged else "")
 
 
 @dataclass(frozen=True)
-class Found:
-    """All files of results, and the lines of their tables by item and task."""
+class Stored:
+    """All results files of a folder, and the rows of tables by plan and task."""
 
-    search: Results
-    runs: Results  # of the comparison and the study, which share some
-    size: Size
-    tasks: tuple[str, ...] = TASKS
+    folder: Path
+    scale: Scale
+    stand_in: bool = False  # for what was not searched for, as a quick look and an estimate need no search
+
+    @cached_property
+    def files(self) -> dict[str, Results]:
+        """By name, whether they are there or not."""
+        return {name: Results(self.folder / f"{name}.json") for name in FILES}
 
     @property
-    def chosen(self) -> Mapping[str, Any]:
-        """Settings by task and method, as far as the search is through."""
-        return dict(self.search.notes.get("chosen", {}))
+    def search(self) -> Results:
+        """Of the search: its runs, and what it chose."""
+        return self.files["search"]
 
     @property
-    def best_by_configurations(self) -> Mapping[str, Any]:
-        """The best settings by task, method and configurations per iteration."""
-        return dict(self.search.notes.get("best_by_configurations", {}))
+    def chosen(self) -> Chosen:
+        """Settings by task and method, as far as the search is."""
+        notes = self.search.notes
+        chosen = Chosen(notes.get("chosen", {}), notes.get("best_by_configurations", {}), self.scale.tasks)
+        if self.stand_in:
+            return replace(chosen, settings={task: {**STAND_IN, **chosen.of_task(task)} for task in self.scale.tasks})
+        return chosen
 
-    def lines(self, item: str, task: str) -> list[Line]:
-        """The lines of an item's table, whether they have results or not; none before settings are chosen."""
-        if not {"ppo", "poly-ppo"} <= set(self.chosen.get(task, {})):
+    def lines(self, plan: Plan, task: str) -> list[Line]:
+        """The rows of a plan's table, whether they have results or not; none before settings are chosen."""
+        needs = any(runs.settings == "chosen" for runs in plan.runs if runs.methods != (PRETRAINED,))
+        if task not in plan.tasks(self.scale) or (needs and not set(PAIR) <= self.chosen.of_task(task).keys()):
             return []
-        if item == "first":
-            return lines_of(first_plan(self.chosen, self.size, (task,)), self.runs)
-        bases = {base: f"{base}/policy" for base in OTHER_BASES.get(task, ())}  # of which a result knows the name alone
-        return lines_of(study_plan(self.chosen, self.best_by_configurations, self.size, (task,), bases), self.runs)
+        bases = {base: f"{base}/policy" for base in self.scale.tasks[task].bases}  # results know no more than the name
+        planned = expand(plan, self.scale, self.chosen, (task,), plan.parts, bases)
+        return lines_of(planned, self.files[plan.results])
+
+    def has_results(self, plan: Plan, task: str) -> bool:
+        """Whether any run of a plan on a task has a result."""
+        return any(line.records for line in self.lines(plan, task))
 
 
 def lines_of(plan: Sequence[Planned], results: Results) -> list[Line]:
     """What is planned, seeds together, with all results there are; the best temperature after the pretrained policy."""
     seeds: dict[tuple[str, str, str], list[int]] = {}
-    for one in plan:
-        seeds.setdefault((one.part, one.label, one.line), []).append(one.cell.seed)
-    first = {(one.part, one.label, one.line): one for one in reversed(plan)}
-    known, broken = results.lines(), results.broken()
+    for planned in plan:
+        seeds.setdefault((planned.part, planned.label, planned.line), []).append(planned.cell.seed)
+    first = {(planned.part, planned.label, planned.line): planned for planned in reversed(plan)}
+    known, diverged = results.lines(), results.diverged()
     lines = []
-    for (part, label, key), planned in seeds.items():
-        one = first[part, label, key]
-        method = one.cell.method
-        gone = tuple(broken.get(key, ()))
+    for (part, label, key), own_seeds in seeds.items():
+        planned = first[part, label, key]
+        method = planned.cell.method
         check_alike(known.get(key, []))
-        lines.append(Line(part, label, method, known.get(key, []), tuple(planned), gone, one.against))
+        gone = tuple(diverged.get(key, ()))
+        lines.append(Line(part, label, method, known.get(key, []), tuple(own_seeds), gone, planned.against))
         best = known.get(key + BEST_MARK, [])
         if method == PRETRAINED and best:
             name = f"{label}, best temperature ({best[0]['temperature']:g})"
-            lines.append(Line(part, name, "", best, tuple(planned)))
+            lines.append(Line(part, name, "", best, tuple(own_seeds)))
     return lines
 
 
@@ -102,6 +108,11 @@ def line_name(line: Line) -> str:
         if name == method or name.startswith(f"{method},"):
             return METHOD_NAMES[method] + name.removeprefix(method)
     return name
+
+
+def title_of(task: str, tasks: Mapping[str, Any]) -> str:
+    """The name of a task on pages."""
+    return str(tasks[task].title) if task in tasks else task
 
 
 def figure_name(kind: str, part: str, task: str) -> str:

@@ -1,44 +1,64 @@
-"""The page of results: tables and figures between marks, made anew from the files; the words around them stay.
+"""The pages: tables and figures between marks, written from the results files; the words around them stay.
 
-What stands between `<!-- NAME -->` and `<!-- end -->` is replaced. A table says how it was made and what it lacks.
+What is between `<!-- NAME -->` and `<!-- end -->` is replaced. A table says how it was made and what it lacks.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from polychromic.files import whole_file
-from polychromic.report.tables import NOTHING, Table
+from polychromic.files import write_text
+from polychromic.report.table import Table, as_markdown
+from polychromic.report.tables import NOTHING
 from reproduction import search
 from reproduction.changes import study_block
 from reproduction.comparison import comparison_block
-from reproduction.lines import METHOD_NAMES, NAMES, Found, figure_name
-from reproduction.plan import CHOSEN, PAPER, TASKS, key_of
-from reproduction.words import bare, folded, made, told
+from reproduction.estimates import needs_table
+from reproduction.lines import Stored, figure_name, title_of
+from reproduction.plan import Chosen, Planned, Scale, expand, key_of
+from reproduction.plans import (
+    CHOSEN,
+    FULL,
+    METHOD_NAMES,
+    PAPER,
+    QUICK,
+    SEARCH,
+    STUDY,
+    TABLES,
+    TASKS,
+    TRIANGLE,
+)
+from reproduction.triangles import triangle_table
+from reproduction.words import bare, folded, made, short_settings
+
+MARKS = {CHOSEN: "first", PAPER: "paper"}  # of the parts of the comparison
+SCALES = {  # of docs/scale.md, by mark
+    "seeds-3": replace(FULL, seeds=3, pair_seeds=3),
+    "seeds-20": replace(FULL, seeds=20, pair_seeds=20),
+    "quick": QUICK,
+}
 
 
-def command_of(item: str, *, quick: bool = False) -> str:
-    """What makes an item's results, wherever they are put."""
-    return f"polychromic reproduce {item}{' --quick' if quick else ''}"
+def command_of(plan: str, *, quick: bool = False) -> str:
+    """What makes the results of a plan, wherever they are put."""
+    return f"python -m reproduction {plan}{' --quick' if quick else ''}"
 
 
-def write_page(path: Path, found: Found, figures: Mapping[str, str], *, quick: bool = False) -> None:
-    """Fill the marks of a page, or make one that has all marks.
-
-    figures: where figures are, by name, as the page refers to them.
-    """
-    text = path.read_text(encoding="utf-8") if path.exists() else skeleton(found.tasks)
-    again = {name: command_of(name, quick=quick) for name in ("search", "first", "study")}
-    for name, content in blocks(found, figures, again).items():
+def write_page(path: Path, texts: Mapping[str, str], otherwise: str = "") -> None:
+    """Fill the marks of a page; one that is not there begins as `otherwise`, and without that it is not written."""
+    if not path.exists() and not otherwise:
+        return
+    text = path.read_text(encoding="utf-8") if path.exists() else otherwise
+    for name, content in texts.items():
         text = fill(text, name, content)
-    with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def fill(text: str, name: str, content: str) -> str:
-    """Replace what stands between a mark and the next end; a page without the mark stays as it is."""
+    """Replace what is between a mark and the next end; a page without the mark stays as it is."""
     return re.sub(
         rf"(<!-- {re.escape(name)} -->).*?(<!-- end -->)",
         lambda match: f"{match[1]}\n\n{content.strip()}\n\n{match[2]}",
@@ -48,13 +68,16 @@ def fill(text: str, name: str, content: str) -> str:
     )
 
 
-def skeleton(tasks: Sequence[str] = TASKS) -> str:
+def skeleton(tasks: Sequence[str], scale: Scale) -> str:
     """A page with nothing but headings and marks."""
     parts = ["# Results", "## Settings", *_mark("search")]
     for task in tasks:
-        parts += [f"## {NAMES.get(task, task)}", *_mark(f"first-{task}")]
-        parts += [f"### The paper's literal hyperparameters on {NAMES.get(task, task)}", *_mark(f"paper-{task}")]
-        parts += [f"### What decides the outcome on {NAMES.get(task, task)}", *_mark(f"study-{task}")]
+        title = scale.tasks[task].title
+        parts += [f"## {title}", *_mark(f"first-{task}")]
+        if PAPER in TABLES.parts_on(scale.tasks[task]):
+            parts += [f"### The paper's literal hyperparameters on {title}", *_mark(f"paper-{task}")]
+        if task in STUDY.tasks(scale):
+            parts += [f"### What decides the outcome on {title}", *_mark(f"study-{task}")]
     return "\n\n".join(parts) + "\n"
 
 
@@ -62,67 +85,95 @@ def _mark(name: str) -> list[str]:
     return [f"<!-- {name} -->", "<!-- end -->"]
 
 
-def blocks(found: Found, figures: Mapping[str, str], again: Mapping[str, str]) -> dict[str, str]:
-    """The text of every mark."""
-    texts = {"search": _search_block(found, again["search"])}
-    for task in found.tasks:
-        first = found.lines("first", task)
-        for name, part in (("first", CHOSEN), ("paper", PAPER)):
-            command = again["first"] + (f" --only {part}" if part == PAPER else "")
-            own = [line for line in first if line.part == part]
+def results_skeleton(stored: Stored) -> str:
+    """Of the page of results: the tasks that have any, or all of them if there is none at all."""
+    tasks = TABLES.tasks(stored.scale)
+    begun = [task for task in tasks if stored.has_results(TABLES, task) or stored.has_results(STUDY, task)]
+    return skeleton(begun or tasks, stored.scale)
+
+
+def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = False) -> dict[str, str]:
+    """The text of every mark of the page of results. figures: where they are, by name, as the page refers to them."""
+    again = {name: command_of(name, quick=quick) for name in ("search", "tables", "study")}
+    texts = {"search": _search_block(stored, again["search"])}
+    for task in TABLES.tasks(stored.scale):
+        compared = stored.lines(TABLES, task)
+        for part in TABLES.parts_on(stored.scale.tasks[task]):
+            command = again["tables"] + (f" --only {part}" if part == PAPER else "")
+            own = [line for line in compared if line.part == part]
             shown = [figures.get(figure_name(kind, part, task)) for kind in ("passk", "curves")]
-            texts[f"{name}-{task}"] = comparison_block(task, own, command, shown)
-        texts[f"study-{task}"] = study_block(
-            task, found.lines("study", task), first, again["study"], figures.get(f"study-{task}")
-        )
+            texts[f"{MARKS[part]}-{task}"] = comparison_block(task, own, command, shown)
+        if task in STUDY.tasks(stored.scale):
+            texts[f"study-{task}"] = study_block(
+                task, stored.lines(STUDY, task), compared, again["study"], figures.get(f"study-{task}")
+            )
     return texts
 
 
-def _search_block(found: Found, command: str) -> str:
-    chains = search.search_chains(found.search.cells, found.size, found.tasks)
+def triangle_blocks(stored: Stored) -> dict[str, str]:
+    """The text of the mark of the page of triangle discovery."""
+    return {"triangle": triangle_table(stored.lines(TRIANGLE, "triangle"))}
+
+
+def scale_blocks(chosen: Chosen) -> dict[str, str]:
+    """What the paper's tables and triangle discovery need, from measured costs: the marks of the page of scale."""
+    return {name: needs_text(everything(scale, chosen)) for name, scale in SCALES.items()}
+
+
+def everything(scale: Scale, chosen: Chosen) -> list[Planned]:
+    """The cells behind the paper's tables and triangle discovery, as if nothing had been run."""
+    return [*expand(TABLES, scale, chosen, only=(CHOSEN,)), *expand(TRIANGLE, scale, chosen)]
+
+
+def needs_text(plan: Sequence[Planned]) -> str:
+    """The table of what cells need, without its heading."""
+    text = as_markdown([needs_table(plan)])
+    return text[text.index("| task") :].strip()
+
+
+def _search_block(stored: Stored, command: str) -> str:
+    records = stored.search.cells
+    chains = search.search_chains(records, SEARCH, stored.scale)
     trials = [(chain, trial) for chain in chains for trial in chain.trials]
     if not any(trial.score is not None for _, trial in trials):
         return f"Not run yet: `{command}`."
     rows = []
     for chain, trial in trials:
-        record = found.search.cells.get(key_of(trial.planned.cell), {})
+        record = records.get(key_of(trial.planned.cell), {})
         late = {name: record.get("curve", {}).get(name, [])[-search.LAST :] for name in ("success", "coverage")}
-        figures = [f"{sum(values) / len(values):.3f}" if values else NOTHING for values in late.values()]
-        score = NOTHING if trial.score is None else "broke down" if trial.score < 0 else f"{trial.score:.3f}"
+        metrics = [f"{sum(values) / len(values):.3f}" if values else NOTHING for values in late.values()]
+        score = NOTHING if trial.score is None else "diverged" if trial.score < 0 else f"{trial.score:.3f}"
         rows.append(
             (
-                NAMES.get(chain.task, chain.task),
+                title_of(chain.task, TASKS),
                 METHOD_NAMES[chain.method],
                 trial.stage,
-                told(trial.settings),
-                *figures,
+                short_settings(trial.settings),
+                *metrics,
                 f"**{score}**" if trial.wins else score,
             )
         )
     waiting = sum(trial.score is None for _, trial in trials)
-    through = sum(chain.chosen is not None for chain in chains)
+    finished = sum(chain.chosen is not None for chain in chains)
     columns = ("task", "method", "stage", "settings", "success", "coverage", "sum")
-    state = f"{through} of {len(chains)} searches are through"
-    state += f"; {waiting} runs of the stages they are at are missing." if waiting else "."
+    state = f"{finished} of {len(chains)} searches are finished"
+    state += f"; {waiting} runs of their current stages are missing." if waiting else "."
+    titles = [title_of(task, TASKS) for task in SEARCH.tasks(stored.scale)]
     every = bare(Table("", "In bold what each stage chose.", columns, tuple(rows)))
-    chosen = bare(Table("", f"Rule: {search.RULE}.", ("method", *_titles(found.tasks)), _chosen_rows(chains)))
+    chosen = bare(Table("", f"Rule: {search.RULE}.", ("method", *titles), _chosen_rows(chains)))
     return "\n\n".join(
         [
             chosen,
             state,
-            made(command, list(found.search.cells.values())),
+            made(command, list(records.values())),
             folded("All runs of the search", every),
         ]
     )
-
-
-def _titles(tasks: Sequence[str]) -> list[str]:
-    return [NAMES.get(task, task) for task in tasks]
 
 
 def _chosen_rows(chains: Sequence[search.Chain]) -> tuple[tuple[str, ...], ...]:
     """What was chosen for every method, task by task."""
     found: dict[str, list[str]] = {}
     for chain in chains:
-        found.setdefault(chain.method, []).append(NOTHING if chain.chosen is None else told(chain.chosen))
-    return tuple((METHOD_NAMES[method], *told) for method, told in found.items())
+        found.setdefault(chain.method, []).append(NOTHING if chain.chosen is None else short_settings(chain.chosen))
+    return tuple((METHOD_NAMES[method], *settings) for method, settings in found.items())

@@ -1,14 +1,13 @@
 """Results as small files: one line of JSON a cell, with what tables and curves need of it and nothing of the machine.
 
-A file is made from the folders of cells and added to, so that several sittings, on several machines, come together in
-it; a cell that is in a file need not be run again, and its folder may be gone.
+A file is made from the folders of cells and added to, so that runs on several days and machines come together in it. A
+cell that is in a file need not be run again, and its folder may be gone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -17,15 +16,18 @@ from typing import Any
 
 from polychromic.errors import UserError
 from polychromic.evaluate.targets import EVALUATION
-from polychromic.files import lock_file, read_json, read_lines, whole_file
+from polychromic.files import lock_file, read_json, read_lines, write_text
 from polychromic.sweep.cells import PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.progress import read_status
 from polychromic.sweep.run_cell import ATTEMPTS, EVALUATION_CPU, GREEDY, late_evaluation_name
-from reproduction.plan import WATCHING, identity, key_of
+from reproduction.plan import WATCHING, Planned, identity, key_of
+from reproduction.stored_settings import complete, current_words
+from reproduction.temperatures import POINTS
 
 FORMAT = "polychromic-results-1"
 BEST_MARK = "-best"  # at the end of the key of the pretrained policy at its best temperature
-BROKE_DOWN = "no longer finite"  # what finetune says of a run that diverged: a result, not a mishap
+DIVERGED = "diverged"  # the kind of an error that is a result, not a mishap
+OLD_DIVERGED = "no longer finite"  # what the message said of it in folders from before errors had kinds
 PER_CONFIGURATION = ("reward_0.5", "reward_0.9", "entropy", "distinct_strategies", "distinct_successful_strategies")
 CURVE = ("success", "coverage", "entropy", "distinct_strategies", "pass@8", "pass@32")
 SIGNALS = ("advantage_std", "polychromic_std", "all_zero_groups", "distinct_per_group", "kl", "clip_fraction")
@@ -45,8 +47,8 @@ class Results:
         if path.exists():
             found = read_json(path)
             if not _is_results(found):
-                raise UserError(f"{path} is no file of results (format {FORMAT}); give another folder with --results")
-            self.cells = {key_of(one) + _best_mark(one): one for one in found.pop("cells")}
+                raise UserError(f"{path} is not a results file (format {FORMAT}); give another folder with --results")
+            self.cells = {key_of(one) + _best_mark(one): one for one in map(_current, found.pop("cells"))}
             self.notes = {name: value for name, value in found.items() if name != "format"}
 
     def add(self, records: Iterable[dict[str, Any]]) -> bool:
@@ -58,15 +60,15 @@ class Results:
         return bool(changed)
 
     def lines(self) -> dict[str, list[dict[str, Any]]]:
-        """Results that differ in their seed alone together, those of runs that broke down left out."""
+        """Results that differ in their seed alone together, those of runs that diverged left out."""
         found: dict[str, list[dict[str, Any]]] = {}
         for one in sorted(self.cells.values(), key=lambda one: one["seed"]):
             if "failed" not in one:
                 found.setdefault(key_of(one, seed=False) + _best_mark(one), []).append(one)
         return found
 
-    def broken(self) -> dict[str, list[int]]:
-        """Seeds of the runs that broke down, by line."""
+    def diverged(self) -> dict[str, list[int]]:
+        """Seeds of the runs that diverged, by line."""
         found: dict[str, list[int]] = {}
         for one in self.cells.values():
             if "failed" in one:
@@ -77,7 +79,7 @@ class Results:
         """The file, whole or not at all, in an order of its own; with what others have added to it meanwhile."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(self.path):
+            with lock_file(self.path.with_name(f".{self.path.name}.lock"), wait=True):  # while others wait
                 if self.path.exists():
                     there = Results(self.path)
                     self.cells = {**there.cells, **{key: self.cells[key] for key in self._added}}
@@ -85,8 +87,7 @@ class Results:
                         **there.notes,
                         **{name: _joined(there, name, own) for name, own in self.notes.items()},
                     }
-                with whole_file(self.path) as partial:
-                    partial.write_text(self._text(), encoding="utf-8")
+                write_text(self.path, self._text())
         except OSError as error:
             raise UserError(f"results: cannot write {error.filename or self.path} ({error.strerror})") from error
 
@@ -104,11 +105,13 @@ def _is_results(found: Any) -> bool:
     return named and all(isinstance(found.get(name, {}), dict) for name in NOTES_BY_TASK)
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """While others that write the same file wait."""
-    with lock_file(path.with_name(f".{path.name}.lock"), wait=True):
-        yield
+def _current(record: dict[str, Any]) -> dict[str, Any]:
+    """A stored result with its settings in today's words."""
+    now = {**record, "settings": current_words(record["settings"])}
+    if "config" in record:
+        unseen = (*WATCHING, "seed")
+        now["config"] = {name: value for name, value in complete(record["config"]).items() if name not in unseen}
+    return now
 
 
 def _joined(there: Results, name: str, own: Any) -> Any:
@@ -120,20 +123,22 @@ def _best_mark(record: Mapping[str, Any]) -> str:
     return BEST_MARK if record.get("best") else ""
 
 
-def records_of(folder: Path) -> list[dict[str, Any]]:
-    """What came of a cell: nothing while it is not done, two results for the pretrained policy, else one."""
+def records_of(folder: Path, planned: Planned | None = None) -> list[dict[str, Any]]:
+    """What came of a cell: nothing while it is not done, two results for the pretrained policy, else one.
+
+    planned: what it is run for; a cell that is scored at temperatures has a result once all of them are there.
+    """
     if not folder.is_dir():
         return []
     if not is_done(folder):
-        status = read_status(folder)
-        # Histories of earlier versions have no kinds of failures.
-        diverged = status.failure == "diverged" if status.failure else BROKE_DOWN in status.message
-        if status.state == "failed" and diverged:
-            told = status.message.split("; the last good checkpoint")[0]
-            return [{**_about(folder, read_cell(folder)), "failed": told}]
-        return []
+        message = _divergence(folder)
+        return [{**_about(folder, read_cell(folder)), "failed": message}] if message else []
     cell = read_cell(folder)
     about = _about(folder, cell)
+    if planned is not None and planned.temperatures:
+        points = read_json(folder / POINTS) if (folder / POINTS).exists() else {}
+        whole = len(points.get("points", ())) == len(planned.temperatures)
+        return [{**about, **points}] if whole else []
     if cell.method == PRETRAINED:
         evaluation = read_json(folder / EVALUATION)
         found = [{**about, **_figures([evaluation["result"]])}]
@@ -153,6 +158,15 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
     return [record]
 
 
+def _divergence(folder: Path) -> str:
+    """What was said of a run that diverged; nothing of one that failed otherwise, or that is not over."""
+    status = read_status(folder)
+    if status.state != "failed":
+        return ""
+    diverged = status.failure == DIVERGED if status.failure else OLD_DIVERGED in status.message
+    return status.message.split("; the last good checkpoint")[0] if diverged else ""
+
+
 def resolved(cell: Cell) -> dict[str, Any]:
     """All settings of a run, those too that it leaves at their defaults, and the parameters that it begins with."""
     if cell.method == PRETRAINED:
@@ -164,14 +178,14 @@ def resolved(cell: Cell) -> dict[str, Any]:
     }
 
 
-def check_same(record: Mapping[str, Any], cell: Cell) -> None:
+def check_same(record: Mapping[str, Any], cell: Cell, attempts: int = 0) -> None:
     """Refuse a result of settings that this version would run otherwise, as its defaults have changed since."""
     now = resolved(cell)
     before, after = (_all_settings(one) for one in (record, now))
     if not cell.base_parameters:  # a base policy that is not made yet
         before["base policy"] = after["base policy"]
     if "failed" not in record:  # a quick look is no result of the long way
-        before["attempts"], after["attempts"] = record.get("attempts", 0), cell.evaluation.attempts
+        before["attempts"], after["attempts"] = record.get("attempts", 0), attempts or cell.evaluation.attempts
     name = _difference(before, after)
     if name is not None:
         raise UserError(
@@ -189,7 +203,7 @@ def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
             raise UserError(
                 f"results: {one['task']}, {one['method']} has {name} {before.get(name)!r} with seed "
                 f"{records[0]['seed']} and {after.get(name)!r} with seed {one['seed']}; "
-                "remove one of them from the file of results, or give another folder with --results"
+                "remove one of them from the results file, or give another folder with --results"
             )
 
 

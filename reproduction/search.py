@@ -7,34 +7,59 @@ begins with. All runs of a task have the same number of trajectories, and a seed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from polychromic.tasks.grids.defaults import CRITIC
-from reproduction.plan import PLAIN, TASKS, UCB, Planned, Size, key_of, run_cell_of
+from reproduction.plan import Planned, Scale, Settings, key_of, make_cell
 
 RULE = "success + coverage, both averaged over the last three evaluations of a run; at a tie the earlier candidate"
 LAST = 3
-CONFIGURATIONS_STAGE = "configurations"
 SEED = 100
-RATES = (1e-5, 3e-5, 1e-4)
-KLS = (0.01, 0.005, 0.05, 0.1)
-# Of the learning rate of REINFORCE, which has no KL: as many runs as the others spend on it.
-FINER = (1.0, 0.5, 1.5, 2.0)
-UCBS = (0.1, 0.03, 0.3, 0.01)  # 0.01 was added when 0.03, the lowest of the others, had won everywhere
 
-Settings = dict[str, Any]
 Records = Mapping[str, Mapping[str, Any]]  # results by key
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """What a candidate of a stage changes about the settings before it."""
+
+    changes: Settings = field(default_factory=dict)
+    rate: float = 0.0  # learning rate of the actor; 0: the one before
+    times: float = 1.0  # what that is multiplied by
+
+    def of(self, before: Settings) -> dict[str, Any]:
+        """All settings; the critic's learning rate follows the actor's."""
+        rate = float(f"{(self.rate or before['actor_learning_rate']) * self.times:.6g}")  # 3 · 1e-5 as people write it
+        rates = {"actor_learning_rate": rate, "critic_learning_rate": float(f"{CRITIC * rate:.6g}")}
+        return {**before, **rates, **self.changes}
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is tried: candidates by method and stage, methods in the order in which they are run."""
+
+    length: str  # of its runs, by name; a task that has it is searched on
+    points: int  # of a learning curve
+    start: Mapping[str, Settings]
+    stages: Mapping[str, Mapping[str, Sequence[Candidate]]]
+    after: Mapping[str, str]  # method -> the one whose chosen settings it begins with
+    by_configurations: str  # the stage that tries numbers of configurations
+    readings: Mapping[str, Settings] = field(default_factory=dict)
+
+    def tasks(self, scale: Scale) -> tuple[str, ...]:
+        """The tasks that are searched on."""
+        return tuple(name for name, task in scale.tasks.items() if self.length in task.lengths)
+
+
+@dataclass(frozen=True)
 class Trial:
-    """A candidate of a stage; the score is None as long as it has not run, and −1 if its run broke down."""
+    """A candidate of a stage; the score is None as long as it has not run, and −1 if its run diverged."""
 
     stage: str
     planned: Planned
-    settings: Settings
+    settings: dict[str, Any]
     score: float | None
     wins: bool = False
 
@@ -46,73 +71,51 @@ class Chain:
     task: str
     method: str
     trials: tuple[Trial, ...] = ()
-    chosen: Settings | None = None  # once all stages are through
+    chosen: dict[str, Any] | None = None  # once all stages are finished
     missing: tuple[Planned, ...] = field(default=())  # what has to run next
 
 
-def stages_of(method: str) -> dict[str, Callable[[Settings], list[Settings]]]:
-    """The candidates of each stage, given what was chosen before. The first of the later stages has run already."""
-    if method.endswith("-ucb"):
-        return {"λ_UCB": lambda own: [{**own, "ucb": value} for value in UCBS]}
-    return {
-        "learning rate": lambda own: [_with_rate(own, rate) for rate in RATES],
-        **(
-            {"learning rate, finer": lambda own: [_with_rate(own, own["actor_learning_rate"] * by) for by in FINER]}
-            if method == "reinforce"
-            else {"KL": lambda own: [{**own, "kl_coefficient": value} for value in KLS]}
-        ),
-        CONFIGURATIONS_STAGE: lambda own: [
-            own,
-            {**own, "configurations_per_iteration": 8},
-            {**_with_rate(own, 3 * own["actor_learning_rate"]), "configurations_per_iteration": 8},
-        ],
-    }
-
-
-def _with_rate(own: Settings, rate: float) -> Settings:
-    actor = float(f"{rate:.6g}")  # 3 · 1e-5 as people write it
-    return {**own, "actor_learning_rate": actor, "critic_learning_rate": float(f"{CRITIC * actor:.6g}")}
-
-
-def start_of(method: str) -> Settings:
-    """Where a search begins: the paper's values."""
-    kl = {} if method == "reinforce" else {"kl_coefficient": KLS[0]}
-    return {**_with_rate({}, RATES[0]), **kl, "configurations_per_iteration": 1}
-
-
-def search_chains(records: Records, size: Size, tasks: Sequence[str] = TASKS) -> list[Chain]:
+def search_chains(records: Records, search: Search, scale: Scale, tasks: Sequence[str] = ()) -> list[Chain]:
     """How far the search is, from the results of its runs so far: the same results give the same chains."""
     found: dict[tuple[str, str], Chain] = {}
-    for method in (*PLAIN, *UCB):
-        for task in tasks:
-            before = found[task, method.removesuffix("-ucb")].chosen if method in UCB else start_of(method)
-            found[task, method] = Chain(task, method) if before is None else _walk(task, method, before, records, size)
+    for method in search.stages:
+        for task in tasks or search.tasks(scale):
+            earlier = search.after.get(method)
+            before = found[task, earlier].chosen if earlier else search.start[method]
+            found[task, method] = (
+                Chain(task, method) if before is None else _walk(task, method, before, records, search, scale)
+            )
     return list(found.values())
 
 
-def _walk(task: str, method: str, start: Settings, records: Records, size: Size) -> Chain:
-    settings, trials = start, []
-    for stage, candidates in stages_of(method).items():
-        plans = [
-            Planned(stage, method, run_cell_of(task, method, SEED, own, size.search[task], size, search=True))
-            for own in candidates(settings)
-        ]
+def _walk(task: str, method: str, start: Settings, records: Records, search: Search, scale: Scale) -> Chain:
+    settings, trials = dict(start), []
+    for stage, candidates in search.stages[method].items():
+        tried = [candidate.of(settings) for candidate in candidates]
+        plans = [Planned(stage, method, _cell(task, method, own, search, scale)) for own in tried]
         scores = [score_of(records.get(key_of(one.cell))) for one in plans]
         known = [score for score in scores if score is not None]
         best = scores.index(max(known)) if len(known) == len(scores) else -1
         trials += [
-            Trial(stage, one, own, score, number == best)
-            for number, (one, own, score) in enumerate(zip(plans, candidates(settings), scores, strict=True))
+            Trial(stage, planned, own, score, number == best)
+            for number, (planned, own, score) in enumerate(zip(plans, tried, scores, strict=True))
         ]
         if best < 0:
-            waiting = tuple(one for one, score in zip(plans, scores, strict=True) if score is None)
+            waiting = tuple(planned for planned, score in zip(plans, scores, strict=True) if score is None)
             return Chain(task, method, tuple(trials), missing=waiting)
-        settings = candidates(settings)[best]
+        settings = tried[best]
     return Chain(task, method, tuple(trials), settings)
 
 
+def _cell(task: str, method: str, settings: Settings, search: Search, scale: Scale) -> Any:
+    length = scale.tasks[task].lengths[search.length]
+    return make_cell(
+        task, method, SEED, settings, length, scale, readings=search.readings, points=search.points, scored="briefly"
+    )
+
+
 def score_of(record: Mapping[str, Any] | None) -> float | None:
-    """By the rule; −1, below everything, for a run that broke down."""
+    """By the rule; −1, below everything, for a run that diverged."""
     if record is None:
         return None
     if "failed" in record:
@@ -121,39 +124,41 @@ def score_of(record: Mapping[str, Any] | None) -> float | None:
     return float(sum(sum(values) / len(values) for values in late))
 
 
-def chosen_of(chains: Sequence[Chain]) -> dict[str, dict[str, Settings]]:
-    """The settings of all methods whose search is through, by task."""
-    found: dict[str, dict[str, Settings]] = {}
+def chosen_of(chains: Sequence[Chain]) -> dict[str, dict[str, dict[str, Any]]]:
+    """The settings of all methods whose search is finished, by task."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for chain in chains:
         if chain.chosen is not None:
             found.setdefault(chain.task, {})[chain.method] = chain.chosen
     return found
 
 
-def best_by_configurations(chains: Sequence[Chain]) -> dict[str, dict[str, dict[str, Settings]]]:
+def best_by_configurations(chains: Sequence[Chain], search: Search) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
     """The best settings for each number of configurations an iteration, by task and method."""
-    found: dict[str, dict[str, dict[str, Settings]]] = {}
+    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     for chain in chains:
-        tried = [trial for trial in chain.trials if trial.stage == CONFIGURATIONS_STAGE and trial.score is not None]
-        if tried:
-            by_number: dict[str, list[Trial]] = {}
-            for trial in tried:
+        by_number: dict[str, list[Trial]] = {}
+        for trial in chain.trials:
+            if trial.stage == search.by_configurations and trial.score is not None:
                 by_number.setdefault(str(trial.settings["configurations_per_iteration"]), []).append(trial)
-            best = {number: max(own, key=lambda trial: trial.score or 0.0) for number, own in by_number.items()}
-            found.setdefault(chain.task, {})[chain.method] = {number: one.settings for number, one in best.items()}
+        if by_number:
+            best = {number: max(tried, key=lambda trial: trial.score or 0.0) for number, tried in by_number.items()}
+            found.setdefault(chain.task, {})[chain.method] = {number: trial.settings for number, trial in best.items()}
     return found
 
 
-def most_search(size: Size, tasks: Sequence[str] = TASKS) -> list[Planned]:
+def whole_search(search: Search, scale: Scale, tasks: Sequence[str] = ()) -> list[Planned]:
     """Cells like those of a whole search, for its estimate: which learning rate wins does not change what runs cost."""
     plan: list[Planned] = []
-    for task in tasks:
-        for method in (*PLAIN, *UCB):
-            own = start_of(method.removesuffix("-ucb"))
-            seen = {}
-            for stage, candidates in stages_of(method).items():
-                for settings in candidates(own):
-                    cell = run_cell_of(task, method, SEED, settings, size.search[task], size, search=True)
+    for task in tasks or search.tasks(scale):
+        for method, stages in search.stages.items():
+            plain = search.after.get(method, method)
+            first = next(iter(search.stages[plain].values()))[0]
+            start = first.of(search.start[plain])
+            seen: dict[str, Planned] = {}
+            for stage, candidates in stages.items():
+                for candidate in candidates:
+                    cell = _cell(task, method, candidate.of(start), search, scale)
                     seen[key_of(cell)] = Planned(stage, method, cell)
             plan += seen.values()
     return plan

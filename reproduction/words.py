@@ -1,14 +1,24 @@
-"""Figures and settings as the page of results says them."""
+"""Metrics and settings as the page of results says them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from polychromic.report.tables import NOTHING, Table, as_markdown
+from polychromic.core.intervals import CONFIDENCE
+from polychromic.report.table import Table, as_markdown
+from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
+from reproduction.intervals import (
+    Interval,
+    Records,
+    commits_of,
+    cpu_hours,
+    difference,
+    metric_of,
+    table_of,
+)
 from reproduction.lines import Line, line_name
-from reproduction.pool import CONFIDENCE, Figure, Records, commits_of, cpu_hours, difference, figure_of, table_of
 
 SEEDS = 3  # fewer say nothing about other seeds
 SMALLEST = 0.0005  # what the tables round to 0.0 points
@@ -23,26 +33,26 @@ COMPARED = {
     "greedy": "greedy",
     "greedy perturbed": "greedy, perturbed",
 }
-BOLD = f"in bold where the interval leaves out zero, there are {SEEDS} seeds or more and no run broke down"
+BOLD = f"in bold where the interval leaves out zero, there are {SEEDS} seeds or more and no run diverged"
 
 
 def percent(line: Line, name: str) -> str:
-    """A figure of a line in per cent, with its interval."""
-    found = figure_of(line.records, name) if line.records else None
-    return NOTHING if found is None else _spread(Figure(*(100 * part for part in found)), 1)
+    """A metric of a line in per cent, with its interval."""
+    found = metric_of(line.records, name) if line.records else None
+    return NOTHING if found is None else _spread(Interval(*(100 * part for part in found)), 1)
 
 
 def number(line: Line, name: str, digits: int = 3) -> str:
-    """A figure of a line, with its interval."""
-    found = figure_of(line.records, name) if line.records else None
+    """A metric of a line, with its interval."""
+    found = metric_of(line.records, name) if line.records else None
     return NOTHING if found is None else _spread(found, digits)
 
 
-def _spread(found: Figure, digits: int) -> str:
+def _spread(found: Interval, digits: int) -> str:
     return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 
-def points(found: Figure) -> str:
+def points(found: Interval) -> str:
     """A difference in points."""
     mean, low, high = (round(100 * float(part), 1) + 0.0 for part in found)  # + 0.0: no -0.0
     return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
@@ -64,7 +74,7 @@ def gap(
     return f"**{points(found)}**" if resolved_gap(found, ours, theirs) else points(found)
 
 
-def resolved_gap(found: Figure, ours: Line, theirs: Line) -> bool:
+def resolved_gap(found: Interval, ours: Line, theirs: Line) -> bool:
     """Whether a difference of two lines says something: no end of its interval rounds to zero, and enough seeds."""
     nearest = min(abs(found.low), abs(found.high))
     return found.clear and nearest >= SMALLEST and enough(ours) and enough(theirs)
@@ -72,16 +82,16 @@ def resolved_gap(found: Figure, ours: Line, theirs: Line) -> bool:
 
 def enough(line: Line) -> bool:
     """Whether a line has the seeds to say something about others."""
-    return line.method in (PRETRAINED, "") or (len(line.records) >= SEEDS and not line.broken)
+    return line.method in (PRETRAINED, "") or (len(line.records) >= SEEDS and not line.diverged)
 
 
 def printed(value: float | None, digits: int = 1) -> str:
-    """A figure of the paper."""
+    """A number of the paper."""
     return NOTHING if value is None else f"{value:.{digits}f}"
 
 
-def told(settings: Mapping[str, Any]) -> str:
-    """The searched ones of some settings."""
+def short_settings(settings: Mapping[str, Any]) -> str:
+    """Those of some settings that were searched for, in short."""
     short = {"actor_learning_rate": "lr", "kl_coefficient": "KL", "configurations_per_iteration": "C", "ucb": "λ"}
     return ", ".join(f"{name} {settings[field]:g}" for field, name in short.items() if field in settings)
 
@@ -102,12 +112,12 @@ def footer(lines: Sequence[Line], command: str) -> str:
     records = {id(one): one for line in lines for one in line.records}.values()
     missing = [f"{line_name(line)} (seeds {', '.join(map(str, line.missing))})" for line in lines if line.missing]
     single = [line_name(line) for line in lines if len(line.records) == 1 and line.method not in (PRETRAINED, "")]
-    broken = [f"{line_name(line)} (seeds {', '.join(map(str, line.broken))})" for line in lines if line.broken]
+    gone = [f"{line_name(line)} (seeds {', '.join(map(str, line.diverged))})" for line in lines if line.diverged]
     said = [made(command, list(records))]
     if single:
         said.append(f"One seed so far, so these intervals are over configurations alone: {', '.join(single)}.")
-    if broken:
-        said.append(f"Broke down (not finite any more), so that figures are of the others alone: {'; '.join(broken)}.")
+    if gone:
+        said.append(f"Diverged, so that metrics are of the others alone: {'; '.join(gone)}.")
     said.append(f"Not run: {'; '.join(missing)}." if missing else "Nothing that is planned is missing.")
     return "\n\n".join(said)
 

@@ -1,71 +1,48 @@
 """The import rule, and what `import polychromic` may cost."""
 
-import ast
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
+
 import polychromic
+from polychromic import cli
 
 PACKAGE = Path(polychromic.__file__).parent
+ROOT = Path(__file__).parents[1]
 
-# Which rooms of the package a room may import from, besides itself. The arrows point one way only.
-ALLOWED = {
-    "errors": set(),
-    "memory": set(),
-    "core": {"errors"},
-    "theory": {"core", "errors"},
-    "envs": {"core", "errors"},
-    "gym": {"envs"},
-    "policies": {"core", "errors"},
-    "pretrain": {"evaluate", "policies", "envs", "integrations", "core", "errors"},
-    "types": set(),
-    "config_check": {"errors"},
-    "tuned": set(),
-    "config": {"config_check", "tuned", "errors"},
-    "describe": set(),
-    "collect": {"types", "policies", "core", "errors"},
-    "advantages": {"types", "config", "config_check", "policies", "core", "errors"},
-    "update": {"types", "config", "policies"},
-    "exact": {"policies", "errors"},
-    "runs": {"policies", "errors"},
-    "evaluate": {"collect", "exact", "runs", "envs", "policies", "core", "errors"},
-    "train": {"evaluate", "types", "config", "describe", "collect", "advantages", "update", "runs", "policies"}
-    | {"core", "errors"},
-    "train_command": {"train", "config", "config_check", "integrations", "runs", "envs", "policies", "errors"},
-    "seeds": {"train", "config", "advantages", "update", "runs", "policies", "errors"},
-    "sweep": {"train_command", "evaluate", "config", "config_check", "runs", "policies", "memory", "errors"},
-    # Nothing imports report and demo but the command line, by name.
-    "report": {"evaluate", "config", "runs", "envs", "policies", "core", "errors"},
-    "demo": {"memory", "report", "evaluate", "train", "config", "envs", "policies", "errors"},
-    "results": {"sweep", "report", "evaluate", "pretrain", "config", "tuned", "runs", "policies", "core", "errors"},
-    "reproduce": {"results", "sweep", "report", "evaluate", "policies", "errors"},
-    "integrations": {"core", "errors"},
-    "cli": {"memory", "errors"},
-}
 HEAVY = ("jax", "numba", "minigrid", "gymnasium", "torch", "matplotlib", "scipy.stats", "optax", "tyro", "rich")
 
 
-def imported_rooms(path):
-    """Rooms of this package that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "polychromic":
-            inside = node.module.split(".")[1:]
-            yield from [inside[0]] if inside else [alias.name for alias in node.names]
-        elif isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("polychromic."))
-
-
 def test_arrows_point_one_way():
-    wrong = []
+    """The contracts in pyproject.toml."""
+    lint = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    shown = subprocess.run(lint, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert shown.returncode == 0, shown.stdout
+
+
+def test_nothing_imports_a_command():
+    graph = grimp.build_graph("polychromic")
+    commands = {target.partition(":")[0] for target, _ in cli.COMMANDS.values() if target.startswith("polychromic.")}
+    importers = {name: graph.find_modules_that_directly_import(name) for name in {*commands, "polychromic.cli"}}
+    assert {name: found for name, found in importers.items() if found} == {}
+
+
+def test_the_root_has_few_modules():
+    assert len(list(PACKAGE.glob("*.py"))) <= 8
+
+
+def test_no_world_is_asked_what_it_is_and_no_argv_is_written():
+    """The protocol carries the differences of worlds; the registry those of tasks."""
     for path in PACKAGE.rglob("*.py"):
-        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if room == "__init__":
-            continue
-        assert room in ALLOWED, f"{room} has no line in the import rule"
-        rooms = set(imported_rooms(path)) - {room, "__version__"}
-        wrong += [f"{path.relative_to(PACKAGE)} imports {other}" for other in rooms - ALLOWED[room]]
-    assert not wrong
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"(hasattr|getattr)\((self\.)?world|world: Any", text), path
+        assert not re.search(r"sys\.argv\s*=", text), path
+        if "tasks" not in path.parts:
+            assert not re.search(r"[!=]= *[\"'](triangle|goto|fourrooms|pickup|synthseq|bosslevel)[\"']", text), path
 
 
 def test_importing_the_core_loads_nothing_heavy():

@@ -43,3 +43,10 @@ def test_every_command_explains_itself(name):
         [sys.executable, "-m", "polychromic.cli", name, "--help"], capture_output=True, text=True, check=True
     )
     assert f"polychromic {name}" in shown.stdout
+
+
+def test_the_command_that_left_says_where_it_is(capsys):
+    assert main(["reproduce", "table1"]) == 2
+    shown = capsys.readouterr().err
+    assert "python -m reproduction" in shown
+    assert shown.count("\n") == 1

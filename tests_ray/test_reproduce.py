@@ -1,31 +1,33 @@
-"""A table of the paper from sweep to report, on a scale of seconds."""
+"""A table of the paper from cells to page, on a scale of seconds."""
 
-from polychromic import reproduce
-from polychromic.cli import main
+from dataclasses import replace
+
+from reproduction.__main__ import Arguments, reproduce
+from reproduction.plans import QUICK, TASKS
 
 
-def test_a_table_is_made_and_made_again_from_the_same_runs(tmp_path, monkeypatch, capsys):
-    small = {
-        "iterations": 1,
-        "configurations_per_iteration": 1,
-        "budget": 4,
-        "rollouts_per_state": 4,
-        "evaluation_rollouts": 1,
-    }
-    everywhere = dict.fromkeys(reproduce.ITEMS, ("fourrooms",))
-    monkeypatch.setattr(reproduce, "FULL", reproduce.Scale(("ppo",), 1, 2, small, everywhere))
-    for item in ("table1", "table2", "passk"):
-        monkeypatch.setitem(reproduce.ITEMS, item, (("fourrooms",), ("ppo",)))
-    folder = tmp_path / "out"
-    assert main(["reproduce", "table1", "--out", str(folder), "--workers", "1"]) == 0
-    shown = capsys.readouterr().out
-    assert "2 of 2 cells to run: about" in shown
-    assert "| fourrooms | pretrained |" in shown
-    assert "89.2" in shown  # the paper's PPO
-    assert (folder / "table1.html").exists()
-    for item, heading in (("table2", "Success from perturbed starts"), ("passk", "pass@k")):
-        assert main(["reproduce", item, "--out", str(folder)]) == 0
-        shown = capsys.readouterr().out
-        assert "0 of 2 cells to run" in shown
-        assert f"## {heading}" in shown
-        assert (folder / f"{item}.md").exists()
+def test_a_table_is_made_and_made_again_from_the_same_cells(tmp_path, capsys):
+    scale = replace(
+        QUICK,
+        tasks={"fourrooms": replace(TASKS["fourrooms"], lengths={"tables": 1, "study": 1})},
+        attempts=2,
+        rollouts=1,
+        points=1,
+        perturbed=True,
+        settings={"budget": 4, "rollouts_per_state": 4, "forks_per_rollout": 0},
+    )
+    given = Arguments(
+        "tables", quick=True, only=("chosen",), out=tmp_path / "cells", results=tmp_path / "results", workers=1
+    )
+    assert reproduce(given, scale) == 0
+    assert "7 of 7 cells to run: about" in capsys.readouterr().out
+    page = (tmp_path / "results" / "results.md").read_text()
+    assert "| pretrained |" in page
+    assert "89.2" in page  # the paper's PPO
+    assert "perturbed starts %" in page
+    assert "pass@1 %" in page
+    assert reproduce(given, scale) == 0
+    assert "0 of 7 cells to run" in capsys.readouterr().out
+    # The study shares cells with the tables: its base policy, and PPO and Poly-PPO, which are as long here.
+    assert reproduce(replace(given, what="study", only=("reference",), estimate_only=True), scale) == 0
+    assert "0 of 3 cells to run" in capsys.readouterr().out

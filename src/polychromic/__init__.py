@@ -16,8 +16,8 @@ from polychromic.core.diversity import (
     mean_pairwise_distance,
     vendi_diversity,
 )
+from polychromic.core.intervals import bootstrap_interval
 from polychromic.core.metrics import (
-    bootstrap_interval,
     coverage,
     distinct_at_k,
     interquartile_mean,
@@ -41,7 +41,7 @@ from polychromic.core.polychromic import (
 )
 from polychromic.core.returns import discounted_return, gae
 from polychromic.core.sets import all_sets, disjoint_sets, random_sets
-from polychromic.errors import UserError
+from polychromic.errors import UserError, missing
 
 __version__ = "0.1.0"
 
@@ -60,6 +60,7 @@ _LAZY: dict[str, str] = {
     "make": "polychromic.envs.registry",
     "register": "polychromic.envs.registry",
     "TaskSpec": "polychromic.envs.registry",
+    "Metric": "polychromic.envs.registry",
     "task_names": "polychromic.envs.registry",
     "World": "polychromic.envs.protocol",
     "StepResult": "polychromic.envs.protocol",
@@ -109,7 +110,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
+        try:
+            return getattr(importlib.import_module(_LAZY[name]), name)
+        except ModuleNotFoundError as error:
+            raise missing(f"polychromic.{name}", error, "rl") from error
     raise AttributeError(f"module 'polychromic' has no attribute {name!r}")
 
 

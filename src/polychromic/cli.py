@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from polychromic import __version__
-from polychromic.errors import UserError
+from polychromic.errors import UserError, missing
 from polychromic.memory import keep_freed_memory
-from polychromic.trust import from_arguments, limited_to, look_in_working_folder
+from polychromic.trust import from_arguments, limited_to
 
 # name -> (module:function that tyro turns into a parser, what the overview says of it)
 COMMANDS = {
@@ -25,10 +25,6 @@ COMMANDS = {
         "many runs: tasks × methods × seeds, locally, on Ray or on Slurm",
     ),
     "evaluate": ("polychromic.evaluate.command:evaluate", "score a run or a policy: success, pass@k, strategies, …"),
-    "reproduce": (
-        "reproduction.tables_command:reproduce",
-        "the paper's tables and figures, with the paper's figures beside ours",
-    ),
     "report": ("polychromic.report.command:report", "compare runs and policies on one page that opens offline"),
     "watch": ("polychromic.report.watch:watch", "see a policy act, in the terminal or as a GIF"),
     "demo": ("polychromic.demo:demo", "PPO against Poly-PPO in a few minutes, ending in a report"),
@@ -37,6 +33,12 @@ COMMANDS = {
     "check-grid": ("polychromic.envs.grid.command:check_grid", "compare the grid engine with minigrid, step by step"),
     "verl-check": ("polychromic.integrations.verl_check:verl_check", "has verl loaded the plug-in, and with what?"),
 }
+
+# What a command needs beyond the extra that all of them do.
+EXTRAS = {"import-minari": "minari", "export-minari": "minari", "verl-check": "verl"}
+
+# Names that are no commands any more, and what to do instead.
+GONE = {"reproduce": "run `python -m reproduction` in a clone of the repository"}
 
 # Commands whose defaults depend on other arguments read their list of arguments themselves.
 PARSE_THEMSELVES = {"finetune", "sweep"}
@@ -58,6 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name.startswith("-"):
         print(f"polychromic: no option '{name}'; a command comes first, see polychromic --help", file=sys.stderr)
         return 2
+    if name in GONE:
+        print(f"polychromic: no command '{name}'; {GONE[name]}", file=sys.stderr)
+        return 2
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(COMMANDS)}."
@@ -65,8 +70,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     # Whoever gave us the working folder must not decide what is imported: not in the processes that we start either.
     os.environ["PYTHONSAFEPATH"] = "1"
-    if name == "reproduce":  # it is not part of the package
-        look_in_working_folder()
     trust, rest = from_arguments(given)
     try:
         keep_freed_memory()
@@ -79,6 +82,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             if name in PARSE_THEMSELVES:
                 return int(command(rest))
             return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
+    except ModuleNotFoundError as error:
+        told = missing("this command", error, EXTRAS.get(name, "rl"))
+        if not isinstance(told, UserError):
+            raise
+        print(f"polychromic {name}: {told}", file=sys.stderr)
+        return 2
     except UserError as error:
         print(f"polychromic {name}: {error}", file=sys.stderr)
         return 2
@@ -104,8 +113,8 @@ def overview() -> str:
             "",
             "`polychromic COMMAND --help` explains every option of a command.",
             "",
-            "Files may name functions and tasks, as package.module:name. A command imports them, and so runs their code,",
-            "only if the name is among its arguments, or with --trust.",
+            "Files may name functions and tasks, as package.module:name. A command imports them, and so runs",
+            "their code, only if the name is among its arguments, or with --trust.",
         ]
     )
 

@@ -13,3 +13,14 @@ class Diverged(UserError):
 
 class Untrusted(UserError):
     """A file names a function that nobody has allowed to be imported."""
+
+
+class MissingExtra(UserError, ImportError):
+    """A part of the package needs libraries that are not installed."""
+
+
+def missing(what: str, error: ModuleNotFoundError, extra: str) -> Exception:
+    """Which extra to install, for a library that is not there; the error itself if it is about something of ours."""
+    if not error.name or error.name.partition(".")[0] == "polychromic":
+        return error
+    return MissingExtra(f"{what} needs {error.name}, which is not installed: pip install 'polychromic[{extra}]'")

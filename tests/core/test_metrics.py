@@ -69,47 +69,6 @@ def test_interquartile_mean_ignores_outliers():
     assert interquartile_mean([1.0, 2.0, 3.0, 1000.0]) == 2.5
 
 
-def test_bootstrap_interval_is_stratified_by_task():
-    # Within a task all runs agree, so resampling runs within tasks changes nothing however far tasks differ.
-    scores = np.tile([0.1, 0.9], (5, 1))
-    assert bootstrap_interval(scores, rng=0) == pytest.approx((0.5, 0.5))
-
-
-def test_bootstrap_interval_covers_the_true_mean_as_often_as_it_says():
-    rng = np.random.default_rng(0)
-    hits = 0
-    for _ in range(200):
-        low, high = bootstrap_interval(rng.normal(0.3, 1.0, size=40), num_resamples=300, rng=rng)
-        hits += low <= 0.3 <= high
-    # Percentile intervals of 40 values are slightly short of 95 %; 0.88 is more than 3 standard errors below 0.935.
-    assert hits / 200 > 0.88
-
-
-def test_bootstrap_interval_widens_with_confidence():
-    scores = np.random.default_rng(3).random((12, 2))
-    low, high = bootstrap_interval(scores, confidence=0.99, rng=0)
-    narrow_low, narrow_high = bootstrap_interval(scores, confidence=0.5, rng=0)
-    assert low < narrow_low < narrow_high < high
-
-
-def test_bootstrap_interval_shows_the_statistic_runs_by_tasks():
-    scores = np.random.default_rng(3).random((6, 2))
-    shapes = set()
-
-    def statistic(table):
-        shapes.add(table.shape)
-        return table.mean()
-
-    bootstrap_interval(scores, statistic, num_resamples=10, rng=0)
-    assert shapes == {(6, 2)}
-
-
-def test_bootstrap_interval_of_the_interquartile_mean():
-    scores = np.random.default_rng(1).random((10, 3))
-    low, high = bootstrap_interval(scores, interquartile_mean, rng=0, num_resamples=500)
-    assert low < interquartile_mean(scores) < high
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

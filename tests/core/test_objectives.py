@@ -199,6 +199,13 @@ def test_condition_figures_are_the_covariances():
         ({"labels": [object(), object(), object()]}, "compared by identity"),
         ({"labels": [float("nan"), "a", "b"]}, "labels holds NaN"),
         ({"labels": np.array([np.nan, "a", "b"], dtype=object)}, "labels holds NaN"),
+        ({"labels": [complex("nan"), 1j, 2j]}, "labels holds NaN"),
+        ({"labels": np.array([np.nan * 1j, 1j, 1j])}, "labels holds NaN"),
+        ({"labels": np.array(["NaT", "NaT", "2020-01-01"], "M8[D]")}, "labels holds NaT"),
+        ({"labels": np.array(["NaT", 1, 2], "m8[s]")}, "labels holds NaT"),
+        ({"labels": [np.datetime64("NaT"), "a", "b"]}, "labels holds NaT"),
+        ({"labels": [(1, float("nan")), (1, 2), (1, 2)]}, "labels holds NaN"),
+        ({"labels": [("a", object()), ("a", 1), ("b", 1)]}, "compared by identity"),
         ({"labels": None}, "diversity is missing; give the labels or the kernel"),
         ({"sets": [0, 1]}, r"sets has shape \(2,\)"),
         (

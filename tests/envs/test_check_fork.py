@@ -12,6 +12,7 @@ import pytest
 
 import polychromic
 from polychromic.envs.forkcheck import check
+from polychromic.envs.protocol import World
 from polychromic.errors import UserError
 
 
@@ -74,9 +75,9 @@ def test_bad_copies_are_caught_and_replayed_instead(make_env, caught, words):
     [
         (faulty_envs.SharesTrail, "`SharesTrail.trail`: one object in original and copy"),
         (faulty_envs.SharesCounts, "`SharesCounts.counts`: one object in original and copy"),
-        (faulty_envs.LosesCells, "`LosesCells.cells`: changed since the reset, and different"),
-        (faulty_envs.LosesRecent, "`LosesRecent.recent`, `LosesRecent.recent[0]`"),
-        (faulty_envs.RefillsCoins, "`RefillsCoins.coins`: changed since the reset, and different"),
+        (faulty_envs.LosesCells, "`LosesCells.cells`: different or missing in the copy"),
+        (faulty_envs.LosesRecent, "`LosesRecent.recent`: different or missing in the copy"),
+        (faulty_envs.RefillsCoins, "`RefillsCoins.coins`: different or missing in the copy"),
     ],
 )
 def test_what_no_observation_shows_is_found_in_the_fields(make_env, words):
@@ -120,7 +121,7 @@ def test_a_reseed_that_misses_a_generator_is_named():
     found = polychromic.check_fork(
         faulty_envs.OwnGeneratorWalk, fork="copy", steps=8, reseed=lambda env, seed: env.plain.seed(seed)
     )
-    assert "`OwnGeneratorWalk.parts.new`, `OwnGeneratorWalk.parts.old[0]`, which is drawn from" in str(found)
+    assert "`OwnGeneratorWalk.parts['new']`, `OwnGeneratorWalk.parts['old'][0]`, which is drawn from" in str(found)
 
 
 def test_long_texts_can_be_checked():
@@ -201,16 +202,16 @@ def test_an_environment_object_and_a_world_are_taken_too():
         polychromic.check_fork(faulty_envs.Walk, seeds=[])
 
 
-class ArrayWorld:
+class ArrayWorld(World):
     """A world that is not Gymnasium's: a row of positions. `views` makes forks that share their memory."""
 
-    num_actions, num_configurations, horizon, missions = 3, 2, 12, ("", "")
+    num_actions, num_configurations, horizon = 3, 2, 12
 
     def __init__(self, views=False):
         self.views = views
 
-    def start(self, tasks):
-        return ArrayState(np.asarray(tasks)[:, None] * [1, 0] + [0, 0], self.views)
+    def start(self, configurations):
+        return ArrayState(np.asarray(configurations)[:, None] * [1, 0] + [0, 0], self.views)
 
     def observe(self, state):
         return {"position": state.cells[:, :1]}
@@ -244,7 +245,7 @@ def test_any_world_can_be_checked():
     for given, words in (
         ({"act": max}, "act is given"),
         ({"fork": "replay"}, "fork is given"),
-        ({"seeds": [0, 2]}, "seeds holds 2; the tasks of this world are 0 to 1"),
+        ({"seeds": [0, 2]}, "seeds holds 2; the configurations of this world are 0 to 1"),
     ):
         with pytest.raises(UserError, match=words):
             polychromic.check_fork(ArrayWorld(), **given)

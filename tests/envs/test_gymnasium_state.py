@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import decimal
+import enum
 import gc
 import pickle
 from functools import partial
@@ -15,7 +18,7 @@ import pytest
 from faulty_envs import EveryKind, Failing, LateGenerator, NoisyWalk, SeededGenerators, Talking, Walk
 
 import polychromic
-from polychromic.envs.forkcheck.diagnosis import generator_states
+from polychromic.envs.forkcheck.fields import generator_states
 from polychromic.envs.gymnasium.generators import reseed_generators
 from polychromic.errors import UserError
 
@@ -156,6 +159,43 @@ def test_wrong_token_ids_are_named(tokenize, words):
     ):
         with pytest.raises(UserError, match=words):
             call(Talking, tokenize=tokenize)
+
+
+class Room:
+    """Without `__eq__`: equal only to itself."""
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (lambda _: Room(), "a Room that is compared by identity"),
+        (lambda env: ("room", Room() if env.count else 0), "a Room that is compared by identity"),
+        (lambda _: float("nan"), "holds NaN, which equals nothing"),
+        (lambda _: np.float32("nan"), "holds NaN, which equals nothing"),
+        (lambda _: complex("nan"), "holds NaN, which equals nothing"),
+        (lambda _: (1, decimal.Decimal("nan")), "holds NaN, which equals nothing"),
+        (lambda _: np.datetime64("NaT"), "holds NaT, which equals nothing"),
+        (lambda _: lambda: 0, "compared by identity"),
+    ],
+)
+def test_a_place_that_equals_only_itself_is_refused(place, words):
+    world = copied(Walk, [0], place=place)
+    with pytest.raises(UserError, match=f"what place returned holds .*{words}|what place returned {words}") as caught:
+        world.step(world.start([0]), [1])
+    assert "\n" not in str(caught.value)
+
+
+def test_places_that_are_equal_when_they_mean_the_same_are_one():
+    class Cell(enum.Enum):
+        START = "start"
+
+    @dataclasses.dataclass(frozen=True)
+    class Named:
+        name: str
+
+    for place in (lambda _: Cell.START, lambda _: Named("a"), lambda _: ("a", None, 1.5), lambda _: None):
+        world = copied(Walk, [0], place=place)
+        assert world.places(world.start([0] * 3)).tolist() == [0, 0, 0]
 
 
 def test_a_place_of_more_than_64_bits_is_named():

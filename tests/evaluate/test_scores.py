@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polychromic import UserError, evaluate_policy, exact_scores, pass_at_k
-from polychromic.evaluate.scores import mean_interval
+from polychromic.core.intervals import mean_interval
 from polychromic.finetuning.attempts import attempt, attempt_all, entropy
 from polychromic.policies.inference import Evaluator
 

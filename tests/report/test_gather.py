@@ -11,8 +11,10 @@ from polychromic.cli import main
 from polychromic.report.compare import compare, pooled, training_curves, unequal_attempts, without_control
 from polychromic.report.gather import gather
 from polychromic.report.page import page, page_data
-from polychromic.report.tables import as_markdown, paper_results, tables
+from polychromic.report.table import as_markdown
+from polychromic.report.tables import tables
 from polychromic.report.words import differences, in_words
+from polychromic.tasks.grids import paper_results
 
 
 def test_bad_directories_cost_a_line_each_and_the_rest_is_reported(results, tmp_path, capsys):
@@ -72,6 +74,33 @@ def test_bad_directories_cost_a_line_each_and_the_rest_is_reported(results, tmp_
         assert sum(name in line and reason in line for line in lines) == 1, (name, reason)
     assert len(lines) == 10
     assert "poly-ppo" in out.read_text()
+
+
+@pytest.mark.parametrize("value", [3, {}, {"ks": []}, {"ks": [1], "strict": [], "original": {}}])
+def test_a_damaged_section_of_a_task_costs_a_line(results, tmp_path, capsys, value):
+    found = without_checksum(results["base"])
+    found["task"] = "triangle"
+    found["result"]["triangle"] = value
+    (tmp_path / "section.json").write_text(json.dumps(found))
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "surrogate.json").write_text('{"format": "\\ud800"}')
+    names = ("section", "deep", "surrogate")
+    given = [*(tmp_path / f"{name}.json" for name in names), results["base"]]
+    assert main(["report", *map(str, given), "--out", str(tmp_path / "report.html")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [sum(f"left out: {tmp_path / name}.json" in line for line in lines) for name in names] == [1, 1, 1]
+
+
+def test_what_no_reader_foresaw_costs_a_line_too(results, tmp_path, monkeypatch):
+    """A page of one entry that cannot be made leaves that entry out."""
+    from polychromic.report import page as made
+
+    drawn = made.training_curves
+    fail = lambda entry: 1 // 0 if entry.method == "ppo" else drawn(entry)  # noqa: E731
+    monkeypatch.setattr(made, "training_curves", fail)
+    said = write_report([results["ppo"], results["poly-ppo"]], tmp_path / "report.html")
+    assert sum(line.startswith("left out: fourrooms-ppo-0: ZeroDivisionError") for line in said) == 1
+    assert "poly-ppo" in (tmp_path / "report.html").read_text()
 
 
 def without_checksum(path):

@@ -98,7 +98,7 @@ GOTO = ["--tasks", "goto", "--methods", "ppo", "--seeds", "0"]
     ("arguments", "message"),
     [
         (["--tasks", "goto", "--methods", "ppo"], "seeds is empty"),
-        (["--tasks", "gato", "--methods", "ppo", "--seeds", "0"], "gato: no such file, and no shipped policy"),
+        (["--tasks", "gato", "--methods", "ppo", "--seeds", "0"], "there is no task 'gato'; did you mean 'goto'?"),
         (["--tasks", "goto", "--methods", "pppo", "--seeds", "0"], "'pppo'"),
         (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--set", "iterations"], "give NAME=VALUE"),
         (["--tasks", "goto", "--methods", "ppo", "--seeds", "0", "--set", "iteration=3"], "iteration"),

@@ -1,10 +1,13 @@
 """What docs/triangle.md says is what was measured."""
 
-import importlib.util
-import json
 from pathlib import Path
 
 import pytest
+from reproduction.lines import Stored
+from reproduction.page import triangle_blocks
+from reproduction.plan import Chosen, expand
+from reproduction.plans import FULL, TRIANGLE
+from reproduction.triangles import at_validity
 
 from polychromic.tasks.triangle.graphs import graph_of
 
@@ -12,35 +15,33 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/triangle.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def study():
-    spec = importlib.util.spec_from_file_location("triangle_study", ROOT / "benchmarks/triangle_study.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def test_the_table_of_the_study_shows_its_results():
+    stored = Stored(ROOT / "results", FULL)
+    table = triangle_blocks(stored)["triangle"]
+    assert f"<!-- triangle -->\n\n{table}\n\n<!-- end -->" in PAGE
+    run = [line for line in stored.lines(TRIANGLE, "triangle") if line.records]
+    assert len(table.splitlines()) == 2 + len(run) + 1  # the base policy is there twice
+    [iterations] = {record["settings"]["iterations"] for line in run[1:] for record in line.records}
+    assert f"{iterations} iterations" in PAGE
 
 
-def test_the_table_of_the_study_shows_its_results(study):
-    results = json.loads((ROOT / "docs/figures/triangle.json").read_text(encoding="utf-8"))
-    assert f"{study.MARKS[0]}\n{study.table(results)}\n{study.MARKS[1]}" in PAGE
-    assert f"{results['iterations']} iterations" in PAGE
-
-
-def test_the_settings_of_the_study_are_settings(study):
-    for name in study.RUNS:
-        config = study.config_of(name, 1, 5)
-        assert config.seed == 1
+def test_the_settings_of_the_study_are_settings():
+    trained = [one for one in expand(TRIANGLE, FULL, Chosen({})) if one.label != "pretrained"]
+    assert len(trained) == 12 * 3
+    for planned in trained:
+        config = planned.cell.config()
+        assert config.seed == planned.cell.seed
         assert config.trajectories == 136
 
 
-def test_figures_at_a_validity_lie_between_the_nearest_temperatures(study):
+def test_metrics_at_a_validity_are_between_the_nearest_temperatures():
     points = [
         {"validity": 0.9, "distinct": 10.0},
         {"validity": 0.7, "distinct": 30.0},
         {"validity": 0.5, "distinct": 0.0},
     ]
-    assert study.at_validity(points, 0.85, "distinct") == pytest.approx(15.0)
-    assert study.at_validity(points, 0.95, "distinct") is None
+    assert at_validity(points, 0.85, "distinct") == pytest.approx(15.0)
+    assert at_validity(points, 0.95, "distinct") is None
 
 
 def test_the_table_of_graphs():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import enum
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +17,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Seed = np.random.Generator | int | None
 
+# What can differ from itself.
+_NUMBERS = (float, complex, decimal.Decimal, np.inexact, np.datetime64, np.timedelta64)
 ROUNDING = 1e-6  # what float32 arithmetic may add to a number that should lie in [0, 1]
 
 
@@ -226,8 +230,9 @@ def label_array(labels: Any, shape: tuple[int, ...], name: str = "labels") -> ND
             raise UserError(f"{name} has shape {array.shape} where {shape} is needed: one label per rollout")
     if array is None or array.shape != shape or array.dtype.kind == "O":
         return _codes(labels if array is None or array.shape != shape else array, shape, name)
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise UserError(f"{name} holds NaN, which equals nothing; give every rollout a label")
+    if array.dtype.kind in "fcmM" and (array != array).any():
+        what = "NaT" if array.dtype.kind in "mM" else "NaN"
+        raise UserError(f"{name} holds {what}, which equals nothing; give every rollout a label")
     if array.dtype.kind not in "biuf":
         return np.unique(array, return_inverse=True)[1].reshape(shape)
     return array
@@ -268,13 +273,26 @@ def _walk(labels: Any, shape: tuple[int, ...], name: str) -> Iterator[Any]:
 
 def check_label(label: Any, name: str) -> None:
     """Refuse a label that equals only itself: it would make every rollout a strategy of its own, without a word."""
+    for part in _parts(label):
+        kind: Any = type(part)
+        by_identity = kind.__hash__ is object.__hash__ or (
+            kind.__eq__ is object.__eq__ and not isinstance(part, enum.Enum)  # of whose members there is one each
+        )
+        if by_identity or (hasattr(part, "__array__") and not isinstance(part, np.generic)):
+            raise UserError(
+                f"{name} holds {part!r}, a {kind.__name__} that is compared by identity; "
+                "give numbers, strings, tuples or other objects that are equal when they mean the same"
+            )
+        if isinstance(part, _NUMBERS) and bool(part != part):
+            what = "NaT" if isinstance(part, np.datetime64 | np.timedelta64) else "NaN"
+            raise UserError(f"{name} holds {what}, which equals nothing; give every rollout a label")
+
+
+def _parts(label: Any) -> Iterator[Any]:
+    """A label and, of tuples and frozensets, which are as equal as what is in them, all that is in it."""
     if label is None:
         return  # there is only one
-    by_identity: bool = getattr(type(label), "__hash__", None) is object.__hash__
-    if by_identity or (hasattr(label, "__array__") and not isinstance(label, np.generic)):
-        raise UserError(
-            f"{name} holds {label!r}, a {type(label).__name__} that is compared by identity; "
-            "give numbers, strings, tuples or other objects that are equal when they mean the same"
-        )
-    if isinstance(label, float | np.floating) and label != label:
-        raise UserError(f"{name} holds NaN, which equals nothing; give every rollout a label")
+    yield label
+    if isinstance(label, tuple | frozenset):
+        for part in label:
+            yield from _parts(part)

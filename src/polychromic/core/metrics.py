@@ -1,8 +1,8 @@
-"""How good and how diverse are many attempts? Unbiased estimators, robust means and intervals."""
+"""How good and how diverse are many attempts? Unbiased estimators and robust means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,10 @@ from numpy.typing import ArrayLike
 from polychromic.core.checks import (
     Floats,
     Ints,
-    Seed,
     bool_array,
     float_array,
-    generator,
     label_array,
     read_array,
-    real_number,
     whole_number,
 )
 from polychromic.errors import UserError
@@ -96,58 +93,14 @@ def coverage(num_successes: ArrayLike) -> float:
 
 def interquartile_mean(scores: ArrayLike, axis: int | None = None) -> Floats:
     """The mean of the middle half of the scores, which outliers cannot move (Agarwal et al. 2021)."""
-    from scipy import stats  # here, because it takes longer to import than all the rest of the core
-
     array = float_array("scores", scores)
     if array.size == 0:
         raise UserError("scores is empty; a mean needs at least one")
     if axis is not None:
         whole_number("axis", axis, at_least=-array.ndim, at_most=array.ndim - 1, why=f"scores has shape {array.shape}")
-    return np.asarray(stats.trim_mean(array, 0.25, axis=axis))
-
-
-def bootstrap_interval(
-    scores: ArrayLike,
-    statistic: Callable[..., Any] = np.mean,
-    *,
-    confidence: float = 0.95,
-    num_resamples: int = 2000,
-    rng: Seed = None,
-) -> tuple[float, float]:
-    """A stratified bootstrap interval: runs are resampled within each task, tasks stay as they are.
-
-    Args:
-        scores: [runs] for one task, or [runs, tasks].
-        statistic: from an array of scores [runs, tasks] (as resampled) to a number; `interquartile_mean`, say.
-        confidence: the share of intervals that should hold the true value.
-        num_resamples: bootstrap samples.
-        rng: a generator or a seed.
-
-    Returns:
-        (low, high), by percentiles.
-    """
-    from scipy import stats
-
-    array = float_array("scores", scores)
-    table = array[:, None] if array.ndim == 1 else array
-    if table.ndim != 2 or len(table) < 2 or table.shape[1] < 1:
-        raise UserError(
-            f"scores has shape {array.shape}; an interval needs [runs] or [runs, tasks] with 2 runs or more"
-        )
-    confidence = real_number("confidence", confidence, 0.0, 1.0)
-    if not callable(statistic) or np.ndim(statistic(table)):
-        raise UserError(f"statistic is {statistic!r}; it must be a function from scores [runs, tasks] to one number")
-    # SciPy resamples each of several samples on its own: one sample per task is stratification by task.
-    result = stats.bootstrap(
-        tuple(table.T),
-        lambda *tasks: float(statistic(np.stack(tasks, axis=-1))),
-        vectorized=False,
-        confidence_level=confidence,
-        n_resamples=whole_number("num_resamples", num_resamples, at_least=1),
-        method="percentile",
-        rng=generator(rng),
-    )
-    return float(result.confidence_interval.low), float(result.confidence_interval.high)
+    ordered = np.sort(array.ravel() if axis is None else np.moveaxis(array, axis, 0), axis=0)
+    cut = len(ordered) // 4
+    return np.asarray(ordered[cut : len(ordered) - cut].mean(axis=0))
 
 
 def _hit_chance(num_attempts: int, marked: int, ks: Ints) -> Floats:

@@ -21,8 +21,6 @@ METRICS = (
     "distinct_strategies",
     "distinct_successful_strategies",
 )
-
-
 REWARDS = ("reward_0.5", "reward_0.9")  # of worlds with these scales
 
 
@@ -168,7 +166,9 @@ def read_evaluation(path: Path) -> dict[str, Any]:
 
 def _check_result(name: str, part: dict[str, Any], found: dict[str, Any], count: int, damaged: str) -> None:
     """Whether every list has an entry for each configuration, and numbers are possible ones."""
-    lists = {f"{name}.configurations.{metric}": part["configurations"][metric] for metric in ("successes", *METRICS)}
+    known = [metric for metric in ("successes", *METRICS, *REWARDS) if metric in part["configurations"]]
+    lists = {f"{name}.configurations.{metric}": part["configurations"][metric] for metric in known}
+    checked(lists, dict[str, list[Float]], damaged)  # the type above cannot name those with a dot
     if "perturbed" in part:
         own = part["perturbed"]["configurations"]
         lists |= {f"{name}.perturbed.configurations.{key}": own[key] for key in ("success", "starts")}

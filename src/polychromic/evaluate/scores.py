@@ -12,45 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polychromic.core.intervals import CONFIDENCE, mean_interval
 from polychromic.core.metrics import pass_at_k
 from polychromic.envs.protocol import World
 from polychromic.finetuning.attempts import Attempts
 
-CONFIDENCE = 0.95
-RESAMPLES = 2000
 DIGITS = 6  # of the numbers in files
-
-
-def mean_interval(
-    values: ArrayLike,
-    weights: ArrayLike | None = None,
-    *,
-    rng: np.random.Generator | int = 0,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The mean over configurations with its percentile bootstrap interval.
-
-    Args:
-        values: [configurations] or [configurations, K] (K metrics at once, all on the same resamples).
-        weights: of the configurations, [configurations]; none: all alike.
-        rng: a generator or a seed.
-        confidence: the share of intervals that should hold the mean of the population of configurations.
-        resamples: bootstrap samples.
-
-    Returns:
-        mean, low, high, each of shape [] or [K].
-    """
-    table = np.asarray(values, np.float64)
-    share = np.ones(len(table)) if weights is None else np.asarray(weights, np.float64)
-    # How often each configuration occurs in a resample, times its weight: one product for all metrics.
-    drawn = np.random.default_rng(rng).multinomial(len(table), np.full(len(table), 1 / len(table)), resamples) * share
-    total = drawn.sum(axis=1)
-    drawn, total = drawn[total > 0], total[total > 0]
-    means = (drawn @ table) / (total[:, None] if table.ndim == 2 else total)
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(means, [tail, 100 - tail], axis=0)
-    return np.asarray(share @ table / share.sum()), np.asarray(low), np.asarray(high)
 
 
 def summarise(

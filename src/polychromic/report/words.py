@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from polychromic.core.intervals import mean_interval
 from polychromic.core.metrics import pass_at_k
-from polychromic.evaluate.scores import mean_interval
 
 Gap = tuple[float, float, float]  # mean, low, high
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from polychromic.envs.forkcheck import diagnosis
-from polychromic.envs.forkcheck.proof import Findings, Outcome, compare, forward, prove, step_alone
+from polychromic.envs.forkcheck.fields import Fields, generator_states, shared_generators
+from polychromic.envs.forkcheck.proof import Findings, Outcome, compare, forward, prove
 from polychromic.envs.forkcheck.report import Check, ForkReport
 from polychromic.envs.gymnasium.episodes import (
     Episode,
@@ -21,11 +22,13 @@ from polychromic.envs.gymnasium.episodes import (
     duplicate,
     renew,
 )
-from polychromic.envs.gymnasium.generators import GENERATORS, spell
 from polychromic.envs.gymnasium.observations import Tokenize
 from polychromic.envs.gymnasium.probe import TEXT_LENGTH, maker_of, recipe_of
 from polychromic.envs.protocol import World
 from polychromic.errors import UserError
+
+PROOF_SEEDS = 3
+PROOF_STEPS = 64
 
 Act = Callable[[Any, np.random.Generator], int]
 
@@ -34,6 +37,7 @@ STATE = "the copy has every field"
 FUTURE = "the copy has the same future"
 ORIGINAL = "the original is undisturbed"
 SIBLINGS = "copies leave each other alone"
+OUTSIDE = "nothing outside of it changes"
 NOISE = "independent noise after reseeding"
 
 
@@ -41,7 +45,7 @@ def check_fork(
     env: Any,
     *,
     seeds: Sequence[int] | None = None,
-    steps: int = 64,
+    steps: int = PROOF_STEPS,
     fork: Literal["auto", "copy", "clone", "replay"] = "auto",
     clone: Callable[[Any], Any] | None = None,
     restore: Callable[[Any, Any], None] | None = None,
@@ -56,7 +60,7 @@ def check_fork(
     Args:
         env: a function that makes an environment, a registered id, an environment with a spec, a world of
             `from_gymnasium` (checked as it is set up), or any other world (checked through its protocol).
-        seeds: reset seeds, by default 0, 1, 2; for a world that is not Gymnasium's, its tasks.
+        seeds: reset seeds, by default 0, 1, 2; for a world that is not Gymnasium's, its configurations.
         steps: length of the episodes that are forked at their start, middle and end.
         fork, clone, restore, reseed, text_length, tokenize: as for `from_gymnasium`; `auto` tries the ways in turn.
             A world has its own.
@@ -64,7 +68,7 @@ def check_fork(
             player the proof reaches states that random actions do not.
         seed: fixes the random actions of the proof.
     """
-    tasks, seeds = seeds, range(3) if seeds is None else seeds
+    configurations, seeds = seeds, range(PROOF_SEEDS) if seeds is None else seeds
     if not len(seeds) or steps < 1:
         raise UserError(f"seeds is {list(seeds)} and steps is {steps}; give at least one of each")
     recipe = getattr(env, "recipe", None)
@@ -85,7 +89,7 @@ def check_fork(
     if isinstance(recipe, Recipe):
         return prove_method(recipe, seeds, steps, act, seed)
     if world:
-        return _prove_world(env, tasks, steps, seed)
+        return _prove_world(env, configurations, steps, seed)
     made = maker_of(env)
     recipe = recipe_of(
         made,
@@ -119,13 +123,17 @@ def prove_methods(
 def prove_method(recipe: Recipe, seeds: Sequence[int], steps: int, act: Act | None = None, seed: int = 0) -> ForkReport:
     """All checks of one way of forking."""
     subject = _EnvSubject(recipe, act)
-    name, drawn, strange, foreign, ez_pickle = _look_outside(subject, seeds[0], steps, seed)
-    findings = prove(subject, seeds, steps, recipe.num_actions, seed)
-    noise = _prove_noise(subject, findings, foreign, drawn)
-    checks = _checks(findings, recipe.method, ez_pickle, strange, foreign)
-    if recipe.method != "replay" and not findings.fork_error:
-        checks.insert(1, _prove_fields(subject, findings, ez_pickle and recipe.method == "copy"))
-    return ForkReport(name, recipe.method, (*checks, noise))
+    fields = Fields(same_object=recipe.method == "copy")
+    findings = prove(subject, seeds, steps, recipe.num_actions, seed, fields)
+    env = subject.begin(seeds[0])[0].env
+    ez_pickle = recipe.method == "copy" and diagnosis.is_ez_pickle(env)
+    checks = _checks(findings, recipe.method, ez_pickle, fields)
+    if not findings.fork_error:
+        checks.insert(1, _field_check(fields, recipe.method, ez_pickle))
+    checks += [_outside_check(fields), _prove_noise(subject, findings, fields)]
+    return ForkReport(
+        env.spec.id if env.spec is not None else type(env.unwrapped).__name__, recipe.method, tuple(checks)
+    )
 
 
 class _EnvSubject:
@@ -185,48 +193,29 @@ class _WorldSubject:
         return Outcome(tuple(seen), arrays, reward, terminated, truncated)
 
 
-def _prove_world(world: World, tasks: Sequence[int] | None, steps: int, seed: int) -> ForkReport:
-    chosen = range(min(3, world.num_configurations)) if tasks is None else tasks
-    wrong = [task for task in chosen if not 0 <= task < world.num_configurations]
+def _prove_world(world: World, configurations: Sequence[int] | None, steps: int, seed: int) -> ForkReport:
+    chosen = range(min(3, world.num_configurations)) if configurations is None else configurations
+    wrong = [number for number in chosen if not 0 <= number < world.num_configurations]
     if wrong:
-        raise UserError(f"seeds holds {wrong[0]}; the tasks of this world are 0 to {world.num_configurations - 1}")
+        raise UserError(f"seeds holds {wrong[0]}; the configurations of this world are 0 to {world.num_configurations - 1}")
     findings = prove(_WorldSubject(world), chosen, steps, world.num_actions, seed)
-    checks = _checks(findings, "state[rows]", False, [], [])
+    checks = _checks(findings, "state[rows]", False, None)
     return ForkReport(type(world).__name__, "state[rows]", tuple(checks))
 
 
-def _look_outside(
-    subject: _EnvSubject, task: int, steps: int, seed: int
-) -> tuple[str, bool, list[str], list[str], bool]:
-    """Its name; does it draw after the reset; state and randomness outside of it that change; is it EzPickle."""
-    rng = np.random.default_rng(seed)
-    episode, outcome = subject.begin(task)
-    before = diagnosis.outside(episode.env)
-    stood = diagnosis.generator_states(episode.env)
-    for _ in range(steps):
-        outcome = step_alone(subject, episode, subject.act(episode, rng))
-        if outcome.ended:
-            break
-    random, state = diagnosis.changed_outside(before, diagnosis.outside(episode.env))
-    drawn = stood != diagnosis.generator_states(episode.env)
-    spec = episode.env.spec
-    name = spec.id if spec is not None else type(episode.env.unwrapped).__name__
-    return name, drawn, state, random, diagnosis.is_ez_pickle(episode.env)
-
-
-def _checks(findings: Findings, method: str, ez_pickle: bool, strange: list[str], foreign: list[str]) -> list[Check]:
+def _checks(findings: Findings, method: str, ez_pickle: bool, fields: Fields | None) -> list[Check]:
     """Findings in words, with what to do about them."""
     seen = f"{findings.forks} forks in {findings.steps} steps"
     outside = ""
-    if foreign:
-        outside = f" It draws from {diagnosis.listed(foreign)}, which all copies share."
-    elif strange:
-        outside = f" It changes {diagnosis.listed(strange)}, which all copies share."
+    if fields and fields.noise_outside:
+        outside = f" It draws from {diagnosis.listed(fields.noise_outside)}, which all copies share."
+    elif fields and fields.state_outside:
+        outside = f" It changes {diagnosis.listed(fields.state_outside)}, which all copies share."
     seeded = (
         "draw only from self.np_random, call super().reset(seed=seed) first in reset, and keep nothing in "
         "modules, classes or the clock"
     )
-    if method == "copy" and ez_pickle:
+    if ez_pickle:
         cure = "use fork='replay', or give clone= and restore="
     elif outside:
         cure = "keep generators and state in the environment object; what modules and classes hold is not copied"
@@ -238,29 +227,29 @@ def _checks(findings: Findings, method: str, ez_pickle: bool, strange: list[str]
         cure = seeded
     else:
         cure = "state[rows] must own its arrays and objects; a world with noise of its own must not renew it here"
+    replay = findings.replay
+    if fields and fields.unseeded and not replay:
+        replay = f"no seed reaches {diagnosis.listed(fields.unseeded)}, which is drawn from"
+    repeated = _check(REPLAY, replay, "every episode could be repeated exactly", outside, seeded)
     if findings.fork_error:
-        return [
-            _replay_check(findings, outside, seeded),
-            Check(FUTURE, False, f"no copy could be made: {findings.fork_error}", cure),
-        ]
+        return [repeated, Check(FUTURE, False, f"no copy could be made: {findings.fork_error}", cure)]
     return [
-        _replay_check(findings, outside, seeded),
+        repeated,
         _check(FUTURE, findings.future, seen, outside, cure),
         _check(ORIGINAL, findings.original, seen, outside, cure),
         _check(SIBLINGS, findings.siblings, seen, outside, cure),
     ]
 
 
-def _replay_check(findings: Findings, outside: str, cure: str) -> Check:
-    return _check(REPLAY, findings.replay, "every episode could be repeated exactly", outside, cure)
-
-
 def _check(name: str, wrong: str, right: str, outside: str, cure: str) -> Check:
     return Check(name, False, f"{wrong}.{outside}", cure) if wrong else Check(name, True, right)
 
 
-def _prove_fields(subject: _EnvSubject, findings: Findings, ez_pickle: bool) -> Check:
-    """Fields and generators right after a fork: what a short episode may never show in its behaviour."""
+def _field_check(fields: Fields, method: Method, ez_pickle: bool) -> Check:
+    """All fields and generators: what a short episode may never show in its behaviour."""
+    cover = "use fork='replay', or make __deepcopy__ (or clone and restore) "
+    if method == "replay":
+        cover = "make reset(seed=...) fix them, and keep them in the environment object; give clone= and restore= to "
     if ez_pickle:
         return Check(
             STATE,
@@ -268,63 +257,56 @@ def _prove_fields(subject: _EnvSubject, findings: Findings, ez_pickle: bool) -> 
             "the environment is copied by its constructor's arguments only (EzPickle): a copy starts anew",
             "use fork='replay', or give clone= and restore=",
         )
-    lost: list[str] = []
-    shared: list[str] = []
-    for task, _, head, tail in findings.moments:
-        episode, _ = subject.begin(task)
-        before = diagnosis.fields(episode.env)
-        for action in head:
-            subject.step(episode, action)
-        twin = subject.fork(episode)
-        lost += diagnosis.lost_fields(before, episode.env, twin.env)
-        shared += _shared_and_changed(subject, episode, twin, tail)
-    lost, shared = list(dict.fromkeys(lost)), list(dict.fromkeys(shared))
-    if lost:
+    for names, what, cure in (
+        (fields.lost, "different or missing in the copy or in the original", "cover these fields"),
+        (
+            fields.shared,
+            "one object in original and copy, which changes as the copy steps",
+            "copy what these fields hold",
+        ),
+        (fields.damaged, "changed in the original as it was forked", "leave the original as it is"),
+        (
+            fields.severed,
+            "one object on one side of the fork and two on the other",
+            "keep what is one object one object",
+        ),
+        (
+            fields.later,
+            "the same after the fork, and different after the same steps",
+            "copy what these fields depend on",
+        ),
+    ):
+        if names:
+            return Check(STATE, False, f"{diagnosis.listed(names)}: {what}", cover + cure)
+    found = "all fields are the same in the copy"
+    if fields.closed:
+        found += f"; not looked into: {diagnosis.listed(fields.closed)}"
+    if fields.unfixed:
+        found += f"; not fixed by the seed: {diagnosis.listed(fields.unfixed)}"
+    return Check(STATE, True, found)
+
+
+def _outside_check(fields: Fields) -> Check:
+    """Modules, classes and functions keep nothing that steps change."""
+    names = [*fields.noise_outside, *fields.state_outside]
+    if names:
         return Check(
-            STATE,
+            OUTSIDE,
             False,
-            f"{diagnosis.listed(lost)}: changed since the reset, and different or missing in the copy",
-            "use fork='replay', or make __deepcopy__ (or clone and restore) cover these fields",
+            f"{diagnosis.listed(names)}: changed by steps, and shared by all copies",
+            "keep generators and state in the environment object; what modules and classes hold is not copied",
         )
-    if shared:
-        return Check(
-            STATE,
-            False,
-            f"{diagnosis.listed(shared)}: one object in original and copy, which changes as the copy steps",
-            "use fork='replay', or make __deepcopy__ (or clone and restore) copy what these fields hold",
-        )
-    return Check(STATE, True, "all fields that change in an episode are the same in the copy")
+    return Check(OUTSIDE, True, "steps change no variable of a module, class or function that its code reaches")
 
 
-def _shared_and_changed(subject: _EnvSubject, original: Episode, twin: Episode, actions: list[int]) -> list[str]:
-    """Step the twin: which of the objects that it shares with the original change by that."""
-    shared = diagnosis.shared_parts(original.env, twin.env)
-    names = {path: spell(original.env, path) for path in shared}
-    stood = {path: diagnosis.fields(part) for path, part in shared.items()}
-    changed: list[str] = []
-    for action in actions:
-        if not shared:
-            break
-        try:
-            ended = subject.step(twin, action).ended
-        except Exception:  # the check of its future says so
-            break
-        for path in [path for path, part in shared.items() if diagnosis.fields(part) != stood[path]]:
-            changed.append(names[path])
-            del shared[path]
-        if ended:
-            break
-    return changed
-
-
-def _prove_noise(subject: _EnvSubject, findings: Findings, foreign: list[str], drawn: bool) -> Check:
+def _prove_noise(subject: _EnvSubject, findings: Findings, fields: Fields) -> Check:
     """Copies with two keys go two ways, copies with one key go one way, and the original goes its own."""
     recipe = subject.recipe
-    if foreign:
+    if fields.noise_outside:
         return Check(
             NOISE,
             False,
-            f"it draws from {diagnosis.listed(foreign)}, which no copy has to itself",
+            f"it draws from {diagnosis.listed(fields.noise_outside)}, which no copy has to itself",
             "draw from self.np_random only, and let reset seed it with super().reset(seed=seed)",
         )
     if findings.fork_error or findings.future:
@@ -333,8 +315,8 @@ def _prove_noise(subject: _EnvSubject, findings: Findings, foreign: list[str], d
     for task, moment, head, tail in findings.moments:
         original = forward(subject, task, head)
         one, other, same = (subject.fork(original) for _ in range(3))
-        shared = diagnosis.shared_objects(original.env, one.env, GENERATORS)
-        if shared and drawn:
+        shared = shared_generators(original.env, one.env)
+        if shared and fields.drawn:
             return Check(
                 NOISE,
                 False,
@@ -346,16 +328,16 @@ def _prove_noise(subject: _EnvSubject, findings: Findings, foreign: list[str], d
                 renew(recipe, episode, (key,))
         except Exception as error:
             return Check(NOISE, False, f"reseeding raised {describe(error)}", "correct reseed=")
-        stood, others = diagnosis.generator_states(one.env), diagnosis.generator_states(other.env)
+        stood, others = generator_states(one.env), generator_states(other.env)
         trace: list[Outcome] = []
         for action in tail:
             trace.append(subject.step(one, action))
             if trace[-1].ended:
                 break
-        now = diagnosis.generator_states(one.env)
+        now = generator_states(one.env)
         missed = [path for path in stood if stood[path] == others.get(path) and stood[path] != now.get(path)]
         if missed:
-            names = diagnosis.listed([spell(one.env, path) for path in missed])
+            names = diagnosis.listed([diagnosis.spell(one.env, path) for path in missed])
             return Check(
                 NOISE,
                 False,
@@ -374,7 +356,7 @@ def _prove_noise(subject: _EnvSubject, findings: Findings, foreign: list[str], d
         different += bool(compare(subject, other, tail[: len(trace)], trace, moment))
     if different:
         return Check(NOISE, True, f"{different} of {tried} pairs of copies with two seeds went two ways")
-    if drawn:
+    if fields.drawn:
         return Check(NOISE, True, "it draws numbers as it steps, but nothing that was seen depended on them")
     return Check(
         NOISE,

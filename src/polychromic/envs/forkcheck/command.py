@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from polychromic.envs.forkcheck.check import check_fork
+from polychromic.envs.forkcheck.check import PROOF_STEPS, check_fork
 from polychromic.envs.forkcheck.report import ForkReport
 from polychromic.envs.gymnasium.episodes import describe
 from polychromic.envs.gymnasium.probe import TEXT_LENGTH, maker_of
@@ -23,7 +23,7 @@ def check_env(
     id: Annotated[str, tyro.conf.Positional],
     /,
     seeds: tuple[int, ...] | None = None,
-    steps: int = 64,
+    steps: int = PROOF_STEPS,
     fork: Literal["auto", "copy", "replay"] = "auto",
     text_length: int = TEXT_LENGTH,
 ) -> int:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from polychromic.envs.forkcheck.fields import Fields
 from polychromic.envs.gymnasium.episodes import describe, same_arrays
 from polychromic.errors import UserError
 
@@ -76,15 +77,15 @@ def step_alone(subject: Subject, episode: Any, action: int) -> Outcome:
         raise UserError(f"the environment fails without any fork: step({action}) raised {describe(error)}") from error
 
 
-def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) -> tuple[list[int], list[Outcome]]:
-    """An undisturbed episode: its actions and what it showed (one outcome more than actions)."""
+def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) -> tuple[Any, list[int], list[Outcome]]:
+    """An undisturbed episode: where it ended, its actions and what it showed (one outcome more than actions)."""
     episode, outcome = subject.begin(task)
     actions: list[int] = []
     trace = [outcome]
     while len(actions) < steps and not trace[-1].ended:
         actions.append(subject.act(episode, rng))
         trace.append(step_alone(subject, episode, actions[-1]))
-    return actions, trace
+    return episode, actions, trace
 
 
 def compare(subject: Subject, episode: Any, actions: Sequence[int], trace: Sequence[Outcome], moment: int) -> str:
@@ -108,24 +109,33 @@ def forward(subject: Subject, task: int, actions: Sequence[int]) -> Any:
     return episode
 
 
-def prove(subject: Subject, tasks: Sequence[int], steps: int, num_actions: int, seed: int) -> Findings:
-    """Run undisturbed episodes, then fork them at the start, in the middle and just before their end."""
+def prove(
+    subject: Subject, tasks: Sequence[int], steps: int, num_actions: int, seed: int, fields: Fields | None = None
+) -> Findings:
+    """Run undisturbed episodes, then fork them at the start, in the middle and just before their end.
+
+    With `fields`, episodes must have an `env`, whose fields are compared at all of these moments.
+    """
     rng = np.random.default_rng(seed)
     findings = Findings()
     for task in tasks:
-        actions, trace = record(subject, task, steps, rng)
+        ended, actions, trace = record(subject, task, steps, rng)
         findings.steps += len(actions)
         again, first = subject.begin(task)
+        if fields:
+            fields.begin(again.env)
         words = difference(trace[0], first)
         words = (f"at the reset, {words}" if words else "") or compare(subject, again, actions, trace[1:], 0)
         findings.replay = findings.replay or (words and f"task {task}: {words}")
+        if fields:
+            fields.end(again.env, ended.env, same=not words)
         last = max(len(actions) - 1, 0)
         for moment in sorted({0, len(actions) // 2, last}):
             head, tail = actions[:moment], actions[moment:]
             findings.moments.append((task, moment, head, tail))
             where = f"task {task}, forked after {moment} steps"
             expected = None if words else trace[moment + 1 :]
-            _prove_fork(subject, findings, where, task, head, tail, expected, num_actions, rng)
+            _prove_fork(subject, findings, where, task, head, tail, expected, num_actions, rng, fields)
     return findings
 
 
@@ -139,10 +149,15 @@ def _prove_fork(
     expected: list[Outcome] | None,
     num_actions: int,
     rng: np.random.Generator,
+    fields: Fields | None,
 ) -> None:
     original = forward(subject, task, head)
+    if fields:
+        fields.before_fork(original.env)
     try:
         follower = subject.fork(original)
+        if fields:
+            fields.after_fork(original.env, follower.env)
         stranger = subject.fork(original)
         grandchild = subject.fork(subject.fork(stranger))
     except Exception as error:
@@ -165,6 +180,8 @@ def _prove_fork(
     else:
         words = compare(subject, follower, tail, expected, moment)
         findings.future = findings.future or (words and f"{where}: {words}")
+    if fields:
+        fields.after_steps()
     # 2. A copy that does something else, in between, leaves the original alone.
     stranger_ended = False
     for offset, action in enumerate(tail):
@@ -178,6 +195,11 @@ def _prove_fork(
         if words:
             findings.original = findings.original or f"{where}: {words}"
             break
+    if fields:
+        fields.after_own_steps()
     # 3. A copy of a copy, after all of that, still stands where it was made.
     words = compare(subject, grandchild, tail, expected, moment)
     findings.siblings = findings.siblings or (words and f"{where}: {words}")
+    # 4. After the same steps all of them hold the same.
+    if fields and not (findings.replay or findings.future or findings.original or findings.siblings):
+        fields.after_same_steps(original.env, (follower.env, grandchild.env))

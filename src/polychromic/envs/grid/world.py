@@ -48,8 +48,13 @@ class GridState:
     def __copy__(self) -> GridState:
         return self[:]
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> GridState:
+        twin = self[:]
+        twin.mission = self.mission  # which is read-only
+        return twin
+
     def __reduce__(self) -> Any:
-        """Pickles and deep copies are states of every world with the same levels, in other processes too."""
+        """Pickles are states of every world with the same levels, in other processes too."""
         return GridState, (self.bytes, self.fingerprint)
 
     def __repr__(self) -> str:

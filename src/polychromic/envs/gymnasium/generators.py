@@ -1,7 +1,8 @@
 """Where an environment keeps its randomness, and how to give it new randomness.
 
-The object graph of an environment is walked through attributes, lists, tuples, deques and dicts. What it holds
-by other means (a module's variable, a C++ library) is out of reach; the fork check says so.
+The object graph of an environment is walked through attributes, slots, lists, tuples, deques, dicts and arrays of
+objects. What it holds by other means (a set, a closure, a module's variable, a C++ library) is out of reach; the fork
+check, which looks further, says so.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-Path = tuple[str | int, ...]
 Key = tuple[int, ...]
 
 _ATOMS = (str, bytes, int, float, complex, bool, type(None), np.generic, np.dtype)
@@ -27,49 +27,41 @@ GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 MAX_OBJECTS = 200_000
 
 
-def walk(root: Any) -> Iterator[tuple[Path, Any]]:
-    """Every object reachable from `root` once, with the first way to it; breadth first."""
-    queue: list[tuple[Path, Any]] = [((), root)]
-    seen = {id(root)}
-    position = 0
-    while position < len(queue) and position < MAX_OBJECTS:
-        path, value = queue[position]
-        position += 1
-        yield path, value
-        for step, inner in _inside(value):
-            if isinstance(inner, _ATOMS):
-                yield (*path, step), inner
-            elif not isinstance(inner, _OPAQUE) and id(inner) not in seen:
-                seen.add(id(inner))
-                queue.append(((*path, step), inner))
-
-
-def _inside(value: Any) -> Iterator[tuple[str | int, Any]]:
-    if isinstance(value, (*GENERATORS, np.ndarray)):
+def _inside(value: Any) -> Iterator[Any]:
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            yield from value.flat
+        return
+    if isinstance(value, GENERATORS):
         return
     if isinstance(value, dict):
-        yield from ((key if isinstance(key, str | int) else repr(key), inner) for key, inner in value.items())
+        yield from value.values()
     elif isinstance(value, list | tuple | deque):
-        yield from enumerate(value)
+        yield from value
     else:
-        yield from getattr(value, "__dict__", {}).items()
+        yield from getattr(value, "__dict__", {}).values()
         kind: type = type(value)
-        for name in _slots(kind):
-            if hasattr(value, name):
-                yield name, getattr(value, name)
+        for slot in slots(kind).values():
+            try:
+                yield slot.__get__(value, kind)
+            except AttributeError:  # nothing is in it
+                continue
 
 
-@functools.lru_cache(maxsize=1024)
-def _slots(kind: type) -> tuple[str, ...]:
-    names: list[str] = []
-    for one in kind.__mro__:
-        slots = getattr(one, "__slots__", ())
-        names += (slots,) if isinstance(slots, str) else slots
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+@functools.lru_cache(maxsize=4096)
+def slots(kind: type) -> dict[str, Any]:
+    """The slots of a class and its bases, those with a private name included."""
+    return {
+        name: slot
+        for one in kind.__mro__
+        if "__slots__" in vars(one)
+        for name, slot in vars(one).items()
+        if isinstance(slot, types.MemberDescriptorType)
+    }
 
 
 def _each_generator(root: Any) -> Iterator[Any]:
-    """The generators that `walk` finds, in its order, several times faster: every fork with noise looks for them."""
+    """The generators that can be reached, breadth first; every fork with noise looks for them."""
     queue = [root]
     seen = {id(root)}
     for position, value in enumerate(queue):  # which grows meanwhile
@@ -84,16 +76,11 @@ def _each_generator(root: Any) -> Iterator[Any]:
         elif kind is list or kind is tuple:
             inside = value
         else:
-            inside = (inner for _, inner in _inside(value))
+            inside = _inside(value)
         for inner in inside:
             if type(inner) not in _COMMON and id(inner) not in seen and not isinstance(inner, _NOT_WALKED):
                 seen.add(id(inner))
                 queue.append(inner)
-
-
-def generators_of(env: Any) -> dict[Path, Any]:
-    """Every random generator that the environment object holds now, by the way to it."""
-    return {path: value for path, value in walk(env) if isinstance(value, GENERATORS)}
 
 
 def reseed_generators(env: Any, key: Key) -> None:
@@ -124,19 +111,7 @@ def fingerprint(generator: Any) -> Any:
         return repr(generator.bit_generator.state)
     if isinstance(generator, np.random.RandomState):
         return repr(generator.get_state(legacy=False))
-    return hash(generator.getstate())
-
-
-def spell(root: Any, path: Path) -> str:
-    """A path in words a user can find: `TimeLimit._elapsed_steps`, `MyEnv.agent.rng`."""
-    import gymnasium
-
-    owner = root
-    rest = list(path)
-    while rest and rest[0] == "env" and isinstance(owner, gymnasium.Wrapper):
-        owner = owner.env
-        rest.pop(0)
-    text = type(owner).__name__
-    for step in rest:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return text
+    try:
+        return hash(generator.getstate())
+    except NotImplementedError:  # SystemRandom stands nowhere
+        return "no state"

@@ -20,7 +20,7 @@ from polychromic.envs.gymnasium.episodes import MakeEnv, Method, Recipe, describ
 from polychromic.envs.gymnasium.observations import Tokenize, layout_of
 from polychromic.envs.protocol import World
 from polychromic.errors import UserError
-from polychromic.trust import consent, look_in_working_folder
+from polychromic.trust import consent, is_name, look_in_working_folder
 
 TEXT_LENGTH = 256
 
@@ -44,7 +44,8 @@ def maker_of(source: Any) -> Any:
 def _maker_of_name(name: str) -> Any:
     module_name, colon, function = name.partition(":")
     if colon:
-        consent().check("environment", name)
+        if is_name(name):  # else nothing would be imported
+            consent().check("environment", name)
         look_in_working_folder()
         try:
             module = importlib.import_module(module_name)
@@ -97,6 +98,13 @@ def make_once(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
     return env
 
 
+def _close(env: gymnasium.Env[Any, Any]) -> None:
+    try:
+        env.close()
+    except Exception as error:
+        raise UserError(f"close() of the environment raised {describe(error)}") from error
+
+
 def recipe_of(
     make_env: MakeEnv,
     seed: int,
@@ -121,7 +129,7 @@ def recipe_of(
     second = make_once(make_env)
     if second.unwrapped is env.unwrapped:
         raise UserError("make_env returned the same environment object twice; it must make a new one at every call")
-    second.close()
+    _close(second)
     space = env.action_space
     if not isinstance(space, spaces.Discrete):
         cure = "discretise it" if isinstance(space, spaces.Box) else "number its actions"
@@ -155,7 +163,7 @@ def recipe_of(
         reseed=reseed,
         place=place,
     )
-    env.close()
+    _close(env)
     return recipe
 
 
@@ -181,7 +189,7 @@ def horizon_of(make_env: MakeEnv, horizon: int | None) -> int:
         world = getattr(env.unwrapped, "world", None)
         if horizon is None and isinstance(world, World):  # our own environments, which end by themselves
             horizon = world.horizon
-        env.close()
+        _close(env)
     if horizon is None:
         raise UserError("horizon is not given and the environment announces no max_episode_steps; give horizon")
     return whole_number("horizon", horizon, at_least=1)

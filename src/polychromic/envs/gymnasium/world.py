@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polychromic.core.checks import flag, read_array, whole_number
-from polychromic.envs.forkcheck.check import prove_methods
+from polychromic.core.checks import check_label, flag, read_array, whole_number
+from polychromic.envs.forkcheck.check import PROOF_SEEDS, PROOF_STEPS, prove_methods
 from polychromic.envs.gymnasium.episodes import EnvironmentFailed, MakeEnv, Recipe, describe, reset_env
 from polychromic.envs.gymnasium.generators import Key
 from polychromic.envs.gymnasium.names import describe_maker, environment_name, qualified_name
@@ -57,7 +57,8 @@ def from_gymnasium(
         horizon: truncate after this many steps, besides what the environment does itself. Needed when the
             environment announces no `max_episode_steps`.
         fork: `copy` the whole object, `clone` with the two functions below, `replay` the actions from the
-            seed, or `auto`: the first of them that a short proof finds faithful; none, and it is refused.
+            seed, or `auto`: the first of them that `check_fork` finds faithful on the first three seeds; none, and
+            it is refused.
         clone: takes a snapshot of an environment, for environments that offer one.
         restore: puts a snapshot into another environment that was reset with the same seed.
         reseed_on_fork: give every copy noise of its own, so that futures from one state are independent.
@@ -90,7 +91,7 @@ def from_gymnasium(
         place=place,
     )
     if fork == "auto":
-        report = prove_methods(recipe, seeds[:2], steps=16)
+        report = prove_methods(recipe, seeds[:PROOF_SEEDS], PROOF_STEPS)  # as far as check_fork goes
         report.raise_if_failed()
         recipe = dataclasses.replace(recipe, method=report.method)
     return GymnasiumWorld(
@@ -358,6 +359,8 @@ class GymnasiumWorld(World):
                 raise UserError(f"place gave {place}; integers have at most 64 bits, give text or a tuple instead")
             return int(place)
         try:
+            if place not in self._place_numbers:  # so is all that equals only itself, every time
+                check_label(place, "what place returned")
             return self._place_numbers.setdefault(place, len(self._place_numbers))
         except TypeError as error:
             raise UserError(f"place gave {place!r}, which cannot be hashed; give an integer, text or tuple") from error

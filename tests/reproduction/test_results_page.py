@@ -7,23 +7,33 @@ from pathlib import Path
 
 import pytest
 from made_up import made_up, searched
+from reproduction.__main__ import main
 from reproduction.draw import draw_figures
-from reproduction.lines import Found, Line
-from reproduction.page import blocks, command_of, fill, skeleton, write_page
-from reproduction.plan import FULL, PLAIN, TASKS, UCB, first_plan, study_plan
+from reproduction.lines import Line, Stored
+from reproduction.page import (
+    command_of,
+    fill,
+    results_blocks,
+    results_skeleton,
+    scale_blocks,
+    skeleton,
+    write_page,
+)
+from reproduction.plan import expand
+from reproduction.plans import FULL, PLAIN, SEARCH, STUDY, TABLES, UCB
 from reproduction.records import Results
-from reproduction.search import search_chains, start_of
+from reproduction.search import search_chains
 from reproduction.words import gap
 
-from polychromic.cli import main
 from polychromic.sweep.cells import PRETRAINED
 
 ROOT = Path(__file__).parents[2]
+RATES = {"actor_learning_rate": 1e-5, "critic_learning_rate": 1e-4}
 CHOSEN = {
-    task: {method: {**start_of(method.removesuffix("-ucb")), **({"ucb": 0.1} if method in UCB else {})}
-           for method in (*PLAIN, *UCB)}
-    for task in TASKS
-}  # fmt: skip
+    method: {**RATES, **SEARCH.start[method.removesuffix("-ucb")], **({"ucb": 0.1} if method in UCB else {})}
+    for method in (*PLAIN, *UCB)
+}
+ONLY_GOTO = replace(FULL, tasks={"goto": FULL.tasks["goto"]})
 TASK = ("goto",)
 CHANCES = {"ppo": 0.5, "poly-ppo": 0.7, PRETRAINED: 0.3}
 
@@ -31,8 +41,8 @@ CHANCES = {"ppo": 0.5, "poly-ppo": 0.7, PRETRAINED: 0.3}
 @pytest.fixture
 def few_resamples(monkeypatch):
     """For tests that look at words and not at figures."""
-    monkeypatch.setattr("reproduction.pool.RESAMPLES", 400)
-    monkeypatch.setattr("reproduction.pool.DIFFERENCE_RESAMPLES", 400)
+    monkeypatch.setattr("reproduction.intervals.RESAMPLES", 400)
+    monkeypatch.setattr("reproduction.intervals.DIFFERENCE_RESAMPLES", 400)
 
 
 def results(path, plan):
@@ -46,50 +56,48 @@ def results(path, plan):
 
 def whole(folder, *, without=(), bases=("goto-memory",)):
     """Everything there is to run, with made-up results; `without`: (method, seed) that are missing."""
-    searching = Results(folder / "search.json")
-    searching.notes["chosen"] = CHOSEN
-    for one in [one for chain in search_chains({}, FULL, TASK) for one in chain.missing]:
+    stored = Stored(folder, ONLY_GOTO)
+    searching = stored.search
+    searching.notes["chosen"] = {"goto": CHOSEN}
+    for one in [one for chain in search_chains({}, SEARCH, ONLY_GOTO) for one in chain.missing]:
         searching.add([searched(one.cell, 0.5)])
-    plans = [
-        first_plan(CHOSEN, FULL, TASK),
-        study_plan(CHOSEN, {}, FULL, TASK, {base: f"x/{base}/policy" for base in bases}),
-    ]
-    left = [[one for one in plan if (one.cell.method, one.cell.seed) not in without] for plan in plans]
-    return Found(searching, results(folder / "runs.json", [*left[0], *left[1]]), FULL, TASK)
-
-
-def again():
-    return {name: command_of(name) for name in ("search", "first", "study")}
+    files = {base: f"x/{base}/policy" for base in bases}
+    chosen = stored.chosen
+    plan = [*expand(TABLES, ONLY_GOTO, chosen), *expand(STUDY, ONLY_GOTO, chosen, only=STUDY.parts, bases=files)]
+    left = [one for one in plan if (one.cell.method, one.cell.seed) not in without]
+    stored.files["runs"] = results(folder / "runs.json", left)
+    return stored
 
 
 def test_a_file_of_results_is_merged_and_read_back(tmp_path):
     found = whole(tmp_path)
     assert not (tmp_path / "runs.json").exists()
-    found.runs.write()
+    runs = found.files["runs"]
+    runs.write()
     read = Results(tmp_path / "runs.json")
-    assert read.cells == found.runs.cells
-    cell = first_plan(CHOSEN, FULL)[-1].cell
-    assert not read.add([found.runs.cells[key] for key in list(read.cells)[:3]])
+    assert read.cells == runs.cells
+    cell = expand(TABLES, ONLY_GOTO, found.chosen)[-1].cell
+    assert not read.add([runs.cells[key] for key in list(read.cells)[:3]])
     more = made_up(replace(cell, seed=7))
     assert read.add([more])
     read.write()
-    assert len(Results(tmp_path / "runs.json").cells) == len(found.runs.cells) + 1
+    assert len(Results(tmp_path / "runs.json").cells) == len(runs.cells) + 1
     (tmp_path / "runs.json").write_text("{}")
-    with pytest.raises(ValueError, match="no file of results"):
+    with pytest.raises(ValueError, match="not a results file"):
         Results(tmp_path / "runs.json")
 
 
 @pytest.mark.usefixtures("few_resamples")
 def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
     found = whole(tmp_path, without={("ppo", 2), ("ppo", 3), ("ppo", 4)})
-    made = blocks(found, {}, again())
+    made = results_blocks(found, {})
     table = made["first-goto"]
     assert "| Poly-PPO − PPO | +" in table  # PPO has two seeds: nothing is in bold
     assert re.search(r"\| Poly-PPO − pretrained \| \*\*\+", table)
     assert "Not run: PPO (seeds 2, 3, 4)." in table
     assert "| pretrained, best temperature (0.2) |" in table
     assert re.search(r"\| Poly-PPO \| \d\d\.\d \[\d\d\.\d, \d\d\.\d\] \| 80\.2 \|", table)
-    assert "`polychromic reproduce first`" in table
+    assert "`python -m reproduction tables`" in table
     assert "commits `0123abcd`" in table
     study = made["study-goto"]
     assert "| window | W = 0 |" in study
@@ -99,13 +107,13 @@ def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
     assert "| set size | n = 32, no forks | none, all subsets |" in study
     assert "| the settings of the search, half-way; set size: n = 32, no forks | 1,000 |" in study
     assert re.search(r"\| the paper's literal settings \|.*\(a\) not resolved", study)  # two seeds of PPO
-    assert "0 of 6 searches are through; 9 runs of the stages they are at are missing." in made["search"]
+    assert "0 of 6 searches are finished; 9 runs of their current stages are missing." in made["search"]
     assert made["search"].count("**0.500**") == 3
 
 
 @pytest.mark.usefixtures("few_resamples")
 def test_other_base_policies_are_named_if_they_were_not_even_begun(tmp_path):
-    study = blocks(whole(tmp_path, bases=()), {}, again())["study-goto"]
+    study = results_blocks(whole(tmp_path, bases=()), {})["study-goto"]
     assert "Not run: goto-memory, pretrained (seeds 0); goto-memory, poly-ppo (seeds 0, 1, 2)" in study
 
 
@@ -117,28 +125,29 @@ def test_a_difference_that_rounds_to_nothing_is_not_in_bold():
     assert gap(line([0.5002] * 6), line(flat), "entropy") == "+0.0 [+0.0, +0.0]"
     assert gap(line([0.51] * 6), line(flat), "entropy") == "**+1.0 [+1.0, +1.0]**"
     assert (
-        gap(Line("", "", "ppo", [{"entropy": [0.51] * 6}] * 3, (0, 1, 2), broken=(3,)), line(flat), "entropy")[0] == "+"
+        gap(Line("", "", "ppo", [{"entropy": [0.51] * 6}] * 3, (0, 1, 2), diverged=(3,)), line(flat), "entropy")[0]
+        == "+"
     )
 
 
 @pytest.mark.usefixtures("few_resamples")
-def test_runs_that_broke_down_are_told_of(tmp_path):
+def test_runs_that_diverged_are_named(tmp_path):
     found = whole(tmp_path)
-    broken = next(one for one in found.runs.cells.values() if one["method"] == "poly-ppo" and one["seed"] == 1)
-    gone = {name: broken[name] for name in ("task", "method", "base", "settings", "seed", "parameters", "config")}
-    found.runs.add([{**gone, "commits": [], "cpu_seconds": {}, "failed": "a loss is no longer finite"}])
-    line = next(line for item in ("first", "study") for line in found.lines(item, "goto") if line.broken)
+    runs = found.files["runs"]
+    diverged = next(one for one in runs.cells.values() if one["method"] == "poly-ppo" and one["seed"] == 1)
+    gone = {name: diverged[name] for name in ("task", "method", "base", "settings", "seed", "parameters", "config")}
+    runs.add([{**gone, "commits": [], "cpu_seconds": {}, "failed": "a loss is no longer finite"}])
+    line = next(line for plan in (TABLES, STUDY) for line in found.lines(plan, "goto") if line.diverged)
     assert line.missing == []
-    assert line.seeds == f"{len(line.records)} (1 more broke down)"
-    assert "Broke down (not finite any more), so that figures are of the others alone: " in "".join(
-        blocks(found, {}, again()).values()
-    )
+    assert line.seeds == f"{len(line.records)} (1 more diverged)"
+    said = "".join(results_blocks(found, {}).values())
+    assert "Diverged, so that metrics are of the others alone: " in said
 
 
 def test_without_results_nothing_is_claimed(tmp_path):
-    empty = Found(*(Results(tmp_path / f"{name}.json") for name in ("search", "runs")), FULL)
-    made = blocks(empty, {}, again())
-    commands = [*again().values(), "polychromic reproduce first --only paper"]
+    empty = Stored(tmp_path, FULL)
+    made = results_blocks(empty, {})
+    commands = [command_of(name) for name in ("search", "tables", "study", "tables --only paper")]
     assert set(made.values()) == {f"Not run yet: `{command}`." for command in commands}
     assert made["paper-goto"] == f"Not run yet: `{commands[-1]}`."
     assert draw_figures(empty, tmp_path / "figures") == {}
@@ -151,12 +160,12 @@ def test_the_page_keeps_the_words_around_its_tables(tmp_path):
     compared = {f"{kind}-{part}goto" for kind in ("passk", "curves") for part in ("", "paper-")}
     assert set(figures) == {*compared, "study-goto", "readme"}
     page = tmp_path / "page.md"
-    page.write_text(skeleton(TASK).replace("## GoTo", "Words of mine.\n\n## GoTo"))
-    write_page(page, found, figures)
+    page.write_text(skeleton(TASK, FULL).replace("## GoTo", "Words of mine.\n\n## GoTo"))
+    write_page(page, results_blocks(found, figures))
     first = page.read_text()
     assert "Words of mine." in first
-    assert first.count("<!-- end -->") == skeleton(TASK).count("<!-- end -->")
-    write_page(page, found, figures)
+    assert first.count("<!-- end -->") == skeleton(TASK, FULL).count("<!-- end -->")
+    write_page(page, results_blocks(found, figures))
     assert page.read_text() == first
     for link in re.findall(r"\]\((.*?)\)", first):
         assert (tmp_path / link).read_text().startswith("<?xml")
@@ -167,19 +176,25 @@ def test_the_documentation_shows_the_results_of_the_repository(tmp_path, monkeyp
     page = tmp_path / "results.md"
     shutil.copy(ROOT / "docs" / "results.md", page)
     monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", "page", "--results", str(ROOT / "results"), "--page", str(page)]) == 0
+    assert main(["page", "--results", str(ROOT / "results"), "--page", str(page)]) == 0
     capsys.readouterr()
     assert page.read_text() == (ROOT / "docs" / "results.md").read_text()
-    assert set(re.findall(r"<!-- ([a-z-]+) -->", skeleton())) <= set(
+    assert set(re.findall(r"<!-- ([a-z-]+) -->", results_skeleton(Stored(ROOT / "results", FULL)))) <= set(
         re.findall(r"<!-- ([a-z-]+) -->", page.read_text())
     )
     for path in sorted((ROOT / "results").glob("*.json")):
         assert not re.search(r"/(tmp|home|root|work|Users)/", path.read_text()), path
 
 
+def test_the_page_of_scale_says_what_is_computed():
+    page = (ROOT / "docs" / "scale.md").read_text()
+    for table in scale_blocks(Stored(ROOT / "results", FULL).chosen).values():
+        assert table in page
+
+
 @pytest.mark.parametrize("page", ["docs/results.md", "docs/finetuning.md", "README.md"])
-def test_every_interval_in_words_stands_in_a_table(page):
-    """Words are written by hand; when tables are made anew, they must follow."""
+def test_every_interval_in_words_is_in_a_table(page):
+    """Words are written by hand; when tables are made again, they must follow."""
     marked = re.compile(r"<!-- [a-z-]+ -->.*?<!-- end -->", re.DOTALL)
     interval = re.compile(r"\[([−+-]?\d+\.\d+),\s+([−+-]?\d+\.\d+)\]")
     tables = " ".join(marked.findall((ROOT / "docs" / "results.md").read_text()))

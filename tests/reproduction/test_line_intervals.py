@@ -1,27 +1,28 @@
-"""Figures with intervals over seeds and configurations."""
+"""Metrics with intervals over seeds and configurations."""
 
 import functools
 
 import numpy as np
 import pytest
 from made_up import made_up
-from reproduction.plan import FULL, run_cell_of
-from reproduction.pool import (
+from reproduction.intervals import (
     at_equal_steps,
     difference,
-    figure_of,
     interval,
+    metric_of,
     over_seeds,
     seed_spread,
     still_moving,
     table_of,
 )
+from reproduction.plan import make_cell
+from reproduction.plans import FULL
 
 from polychromic.core.metrics import pass_at_k
 
 
 def runs(chance, seeds=3):
-    return [made_up(run_cell_of("goto", "ppo", seed, {}, 640, FULL), chance) for seed in range(seeds)]
+    return [made_up(make_cell("goto", "ppo", seed, {}, 640, FULL), chance) for seed in range(seeds)]
 
 
 def seeds_of(rng, configurations, count, sd):
@@ -46,8 +47,8 @@ DRAWN = {
 @pytest.mark.parametrize("what", DRAWN)
 def test_intervals_hold_the_truth(seeds, what, monkeypatch):
     """Configurations vary by 0.2, seeds by 0.03 unless something else is said; the truth is 0."""
-    monkeypatch.setattr("reproduction.pool.RESAMPLES", 800)
-    monkeypatch.setattr("reproduction.pool.DIFFERENCE_RESAMPLES", 800)
+    monkeypatch.setattr("reproduction.intervals.RESAMPLES", 800)
+    monkeypatch.setattr("reproduction.intervals.DIFFERENCE_RESAMPLES", 800)
     rng = np.random.default_rng(seeds)
     held = 0
     for _ in range(200):
@@ -88,10 +89,10 @@ def test_late_policies_are_averaged_by_configuration():
 def test_perturbed_starts_count_by_their_number():
     records = runs(0.5, 1)
     starts, success = (np.array(records[0]["perturbed"][name]) for name in ("starts", "success"))
-    assert figure_of(records, "perturbed").mean == pytest.approx((starts * success).sum() / starts.sum())
-    greedy = figure_of(records, "greedy perturbed").mean
+    assert metric_of(records, "perturbed").mean == pytest.approx((starts * success).sum() / starts.sum())
+    greedy = metric_of(records, "greedy perturbed").mean
     assert greedy == pytest.approx(0.9 * (starts * success).sum() / starts.sum())
-    assert figure_of([{"entropy": [1.0]}], "greedy perturbed") is None
+    assert metric_of([{"entropy": [1.0]}], "greedy perturbed") is None
 
 
 def test_a_difference_is_paired_by_configuration():
@@ -102,7 +103,7 @@ def test_a_difference_is_paired_by_configuration():
     assert gap.mean == pytest.approx(0.02)
     assert gap.clear
     assert gap.high - gap.low < 1e-6
-    single = figure_of(ours, "entropy")
+    single = metric_of(ours, "entropy")
     assert single.high - single.low > 0.1
     assert difference(ours, theirs, "success") is None
 
@@ -137,5 +138,5 @@ def test_lines_are_compared_at_equal_steps():
 
 
 def test_intervals_of_shares_are_shares():
-    found = figure_of(runs(0.97), "pass@8")
+    found = metric_of(runs(0.97), "pass@8")
     assert found.mean <= found.high <= 1

@@ -1,4 +1,4 @@
-"""What will a sweep cost? From what iterations, evaluations and files cost when they were measured."""
+"""What will cells cost? From what iterations, evaluations and files cost when they were measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COSTS = Path(__file__).with_name("costs.json")
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of one core, bytes on disk, and the tasks that nobody has measured and that count as the dearest."""
+    """Seconds of one core, bytes on disk, and the tasks that were not measured and count as the most expensive one."""
 
     core_seconds: float
     bytes: int
@@ -24,7 +24,7 @@ class Estimate:
 
 
 def measured() -> dict[str, Any]:
-    """The costs shipped with the package (`python -m benchmarks.costs` measures them)."""
+    """The measured costs (`python -m benchmarks.costs` measures them)."""
     return dict(json.loads(COSTS.read_text(encoding="utf-8")))
 
 
@@ -44,7 +44,7 @@ def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
     if cell.evaluation.perturbed:
         seconds += task["perturbed_seconds"] * (1 + cell.evaluation.greedy)
     if cell.method == PRETRAINED:
-        # The sweep of temperatures, and the best of them evaluated in full.
+        # The scan of temperatures, and the best of them evaluated in full.
         return float(seconds + task["sweep_seconds"] + task["evaluation_seconds"] * scale)
     config = cell.config()
     seconds += config.kept_policies * task["evaluation_seconds"] * scale
@@ -52,6 +52,11 @@ def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
     seconds += brief * task["brief_evaluation_seconds"] * config.evaluation_rollouts / 32
     pace = _of_method(task["iteration_seconds"], cell.method) * config.configurations_per_iteration
     return float(seconds + config.iterations * pace * config.budget / 136)
+
+
+def scan_seconds(cell: Cell, temperatures: int, attempts: int, costs: Mapping[str, Any]) -> float:
+    """Scoring at so many temperatures."""
+    return float(_of_task(cell.task, costs)["evaluation_seconds"] * temperatures * attempts / costs["attempts"])
 
 
 def cell_bytes(cell: Cell, costs: Mapping[str, Any]) -> int:
@@ -81,7 +86,7 @@ def pace_here(cells: Sequence[Cell], statuses: Sequence[Status], costs: Mapping[
 
 
 def _of_task(name: str, costs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The costs of a task, or of the one with the dearest iterations if it was not measured."""
+    """The costs of a task, or of the one with the most expensive iterations if it was not measured."""
     known: Mapping[str, Mapping[str, Any]] = costs["tasks"]
     return known.get(name) or max(known.values(), key=lambda task: max(task["iteration_seconds"].values()))
 

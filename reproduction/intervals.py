@@ -1,8 +1,8 @@
-"""Seeds and configurations -> a figure with its interval.
+"""Seeds and configurations -> a metric with its interval.
 
-A line is the results of runs that differ in their seed alone: a table seeds × configurations for every figure. What one
-wants to speak about are other seeds and other configurations, so both vary in an interval, each on its own, with the
-figures of a configuration staying together over seeds and those of a seed over configurations.
+A line is the results of runs that differ in their seed alone: a table seeds × configurations for every metric. The
+claim is about other seeds and other configurations, so both vary in an interval, each on its own. The values of a
+configuration stay together over seeds, and those of a seed over configurations.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polychromic.core.intervals import CONFIDENCE, percentile_ends, resampled_counts
 from polychromic.core.metrics import pass_at_k
 
-CONFIDENCE, RESAMPLES, DIFFERENCE_RESAMPLES = 0.95, 4000, 20_000
-PERTURBED = "perturbed"  # figures from perturbed starts end in this
+RESAMPLES, DIFFERENCE_RESAMPLES = 4000, 20_000
+PERTURBED = "perturbed"  # metrics from perturbed starts end in this
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 Records = Sequence[Mapping[str, Any]]
 
 
-class Figure(NamedTuple):
-    """A mean with its interval; arrays for several figures at once."""
+class Interval(NamedTuple):
+    """A mean with its interval; arrays for several metrics at once."""
 
     mean: Any
     low: Any
     high: Any
 
-    def single(self) -> Figure:
-        """Of arrays with one figure, that figure."""
-        return Figure(*(float(np.squeeze(part)) for part in self))
+    def single(self) -> Interval:
+        """Of arrays with one entry, that entry."""
+        return Interval(*(float(np.squeeze(part)) for part in self))
 
     @property
     def clear(self) -> bool:
@@ -41,7 +42,7 @@ class Figure(NamedTuple):
 
 
 def table_of(records: Records, name: str) -> NDArray[np.float64] | None:
-    """A figure of every seed and configuration, [S, C]: success, pass@K, coverage, perturbed, or a name in results.
+    """A metric of every seed and configuration, [S, C]: success, pass@K, coverage, perturbed, or a name in results.
 
     What comes of several late policies is averaged over them here. None if it was not measured.
     """
@@ -70,19 +71,19 @@ def weights_of(records: Records, name: str) -> NDArray[np.float64] | None:
     return np.asarray(records[0][name]["starts"], np.float64) if by_starts else None
 
 
-def figure_of(records: Records, name: str) -> Figure | None:
-    """A figure of a line."""
+def metric_of(records: Records, name: str) -> Interval | None:
+    """A metric of a line."""
     table = table_of(records, name)
     if table is None:
         return None
     found = interval(table, weights_of(records, name))
     share = name in ("success", "coverage", "greedy") or name.endswith(PERTURBED) or name.startswith("pass@")
-    return Figure(found.mean, max(found.low, 0.0), min(found.high, 1.0) if share else found.high)  # none is negative
+    return Interval(found.mean, max(found.low, 0.0), min(found.high, 1.0) if share else found.high)  # none is negative
 
 
 def difference(
     ours: Records, theirs: Records, name: str, confidence: float = CONFIDENCE, alike: Sequence[Records] = ()
-) -> Figure | None:
+) -> Interval | None:
     """One line minus another one on the same configurations, which are resampled together; seeds apart.
 
     alike: lines whose seeds are taken to vary alike, these two among them, so that the variance over seeds is known
@@ -106,7 +107,7 @@ def difference(
         for stream, (table, spread) in enumerate(zip((first, second), spreads, strict=True))
     ]
     mean = np.average(first.mean(axis=0) - second.mean(axis=0), weights=weights)
-    return _figure(mean, drawn_means[0] - drawn_means[1], confidence).single()
+    return _interval(mean, drawn_means[0] - drawn_means[1], confidence).single()
 
 
 def seed_spread(lines: Sequence[Records], name: str) -> tuple[float, int, float]:
@@ -124,7 +125,7 @@ def seed_spread(lines: Sequence[Records], name: str) -> tuple[float, int, float]
     return float(np.sqrt(variance)), degrees, float(stats.bartlett(*varied).pvalue) if len(varied) > 1 else 1.0
 
 
-def interval(table: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Figure:
+def interval(table: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Interval:
     """The mean of a table [S, C] over seeds and configurations, with an interval for other seeds and configurations.
 
     Configurations are resampled. There are too few seeds for that: at S = 3 one resample in nine repeats a single seed.
@@ -134,16 +135,16 @@ def interval(table: NDArray[np.float64], weights: NDArray[np.float64] | None = N
     rng = np.random.default_rng(0)
     drawn = _configurations(table.shape[1], weights, RESAMPLES)
     means = _resampled(table, _pooled([table]), drawn, _wider(rng, len(table) - 1, RESAMPLES))
-    return _figure(np.average(table.mean(axis=0), weights=weights), means).single()
+    return _interval(np.average(table.mean(axis=0), weights=weights), means).single()
 
 
-def over_seeds(values: NDArray[np.float64]) -> Figure:
+def over_seeds(values: NDArray[np.float64]) -> Interval:
     """The mean of curves [S, P] over seeds with its interval of Student's t, [P] each; with one seed there is none."""
     middle = values.mean(axis=0)
     if len(values) == 1:
-        return Figure(middle, middle, middle)
+        return Interval(middle, middle, middle)
     half = _student(len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    return Figure(middle, middle - half, middle + half)
+    return Interval(middle, middle - half, middle + half)
 
 
 def _student(degrees: float) -> float:
@@ -171,8 +172,8 @@ def _configurations(count: int, weights: NDArray[np.float64] | None, resamples: 
 
 @functools.lru_cache(maxsize=4)
 def _counts(count: int, resamples: int) -> NDArray[np.int64]:
-    """How often each configuration is drawn, [resamples, C]: the same for all figures, as drawing takes longest."""
-    return np.random.default_rng(1).multinomial(count, np.full(count, 1 / count), resamples)
+    """How often each configuration is drawn, [resamples, C]: the same for all metrics, as drawing takes longest."""
+    return resampled_counts(count, resamples, np.random.default_rng(1))
 
 
 def _degrees_apart(
@@ -202,7 +203,7 @@ def _seed_weights(spread: _Spread, seeds: int, resamples: int, stream: int = 0) 
 
 @functools.lru_cache(maxsize=8)
 def _normals(count: int, resamples: int, stream: int) -> NDArray[np.float64]:
-    """Normal numbers, [resamples, count], in independent streams; like counts the same for all figures."""
+    """Normal numbers, [resamples, count], in independent streams; like counts the same for all metrics."""
     return np.random.default_rng([2, stream]).standard_normal((resamples, count))
 
 
@@ -219,15 +220,13 @@ def _resampled(
     return np.asarray(drawn @ table.mean(axis=0) + wider * moved)
 
 
-def _figure(mean: Any, resampled: NDArray[np.float64], confidence: float = CONFIDENCE) -> Figure:
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(resampled, [tail, 100 - tail], axis=0)
-    return Figure(mean, low, high)
+def _interval(mean: Any, resampled: NDArray[np.float64], confidence: float = CONFIDENCE) -> Interval:
+    return Interval(mean, *percentile_ends(resampled, confidence))
 
 
-def pass_curve(records: Records) -> tuple[list[int], list[Figure]]:
+def pass_curve(records: Records) -> tuple[list[int], list[Interval]]:
     """pass@k of a line at powers of two, as far as its attempts go."""
-    found = [(k, figure_of(records, f"pass@{k}")) for k in KS]
+    found = [(k, metric_of(records, f"pass@{k}")) for k in KS]
     known = [(k, one) for k, one in found if one is not None]
     return [k for k, _ in known], [one for _, one in known]
 
@@ -242,7 +241,7 @@ def curve_of(records: Records, name: str, against: str) -> tuple[NDArray[np.floa
     return np.asarray(where), np.array([one[name][:points] for one in curves], np.float64)
 
 
-def still_moving(records: Records, name: str = "success") -> Figure | None:
+def still_moving(records: Records, name: str = "success") -> Interval | None:
     """How much a learning curve rose from the fifth before the last to the last one, with its interval over seeds."""
     found = curve_of(records, name, "iteration")
     if found is None or found[1].shape[1] < 5:
@@ -252,7 +251,7 @@ def still_moving(records: Records, name: str = "success") -> Figure | None:
     return over_seeds(rises[:, None]).single()
 
 
-def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, Figure] | None:
+def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, Interval] | None:
     """One line minus another where their learning curves have made the same number of environment steps.
 
     That number is what the run with the fewest made in all; curves are read off between their points. The interval is
@@ -266,7 +265,7 @@ def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, Fi
     error = np.sqrt(sum(one.var(ddof=1) / len(one) for one in (first, second) if len(one) > 1))
     half = _student(_degrees_apart(first, second)) * error if error else 0.0
     gap = float(first.mean() - second.mean())
-    return steps, Figure(gap, gap - half, gap + half)
+    return steps, Interval(gap, gap - half, gap + half)
 
 
 def cpu_hours(records: Records) -> float:

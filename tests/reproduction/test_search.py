@@ -4,8 +4,11 @@ from collections import Counter
 
 import pytest
 from made_up import searched
-from reproduction.plan import FULL, PLAIN, TASKS, UCB, key_of
-from reproduction.search import best_by_configurations, chosen_of, most_search, score_of, search_chains
+from reproduction.plan import key_of
+from reproduction.plans import FULL, PLAIN, SEARCH, UCB
+from reproduction.search import best_by_configurations, chosen_of, score_of, search_chains, whole_search
+
+TASKS = SEARCH.tasks(FULL)
 
 WANTED = {"actor_learning_rate": 3e-5, "kl_coefficient": 0.05, "configurations_per_iteration": 8, "ucb": 0.3}
 
@@ -15,10 +18,10 @@ def landscape(cell):
     return sum(0.1 for name, value in WANTED.items() if cell.settings.get(name) == value)
 
 
-def whole_search(score, records=None):
+def searched_through(score, records=None):
     """Run it to its end; the records, and how often there was something to run."""
     records, rounds = dict(records or {}), 0
-    while missing := [one for chain in search_chains(records, FULL) for one in chain.missing]:
+    while missing := [one for chain in search_chains(records, SEARCH, FULL) for one in chain.missing]:
         records |= {key_of(one.cell): searched(one.cell, score(one.cell)) for one in missing}
         rounds += 1
         assert rounds < 10
@@ -26,8 +29,8 @@ def whole_search(score, records=None):
 
 
 def test_every_coordinate_ends_at_its_best_and_methods_spend_alike():
-    records, rounds = whole_search(landscape)
-    chosen = chosen_of(search_chains(records, FULL))
+    records, rounds = searched_through(landscape)
+    chosen = chosen_of(search_chains(records, SEARCH, FULL))
     for task in TASKS:
         for method in ("ppo", "poly-ppo"):
             own = chosen[task][f"{method}-ucb"]
@@ -41,32 +44,32 @@ def test_every_coordinate_ends_at_its_best_and_methods_spend_alike():
     # The same trajectories, whatever the configurations per iteration; and the estimate is about as many runs.
     for one in records.values():
         own = one["settings"]
-        assert own["iterations"] * own["configurations_per_iteration"] == FULL.search[one["task"]]
-    assert len(most_search(FULL)) == len(records)
+        assert own["iterations"] * own["configurations_per_iteration"] == FULL.tasks[one["task"]].lengths["search"]
+    assert len(whole_search(SEARCH, FULL)) == len(records)
     assert rounds == 4
 
 
 def test_a_chain_waits_for_what_is_missing_and_nothing_else():
-    records, _ = whole_search(landscape)
+    records, _ = searched_through(landscape)
     # Without one result of the last stage its chain waits for that run and no other.
     gone = next(key for key, one in records.items() if one["method"] == "ppo-ucb" and one["task"] == "goto")
     del records[gone]
-    chains = search_chains(records, FULL)
+    chains = search_chains(records, SEARCH, FULL)
     assert [key_of(one.cell) for chain in chains for one in chain.missing] == [gone]
     assert "ppo-ucb" not in chosen_of(chains)["goto"]
 
 
-def test_a_tie_goes_to_the_earlier_candidate_and_a_run_that_broke_down_loses():
-    records, _ = whole_search(lambda _: 0.5)
-    own = chosen_of(search_chains(records, FULL))["goto"]["ppo"]
-    with_eight = best_by_configurations(search_chains(records, FULL))["goto"]["ppo"]["8"]
+def test_a_tie_goes_to_the_earlier_candidate_and_a_run_that_diverged_loses():
+    records, _ = searched_through(lambda _: 0.5)
+    own = chosen_of(search_chains(records, SEARCH, FULL))["goto"]["ppo"]
+    with_eight = best_by_configurations(search_chains(records, SEARCH, FULL), SEARCH)["goto"]["ppo"]["8"]
     assert with_eight["actor_learning_rate"] == 1e-5  # and not three times that
     assert (own["actor_learning_rate"], own["kl_coefficient"], own["configurations_per_iteration"]) == (1e-5, 0.01, 1)
     for one in records.values():
         if one["settings"]["actor_learning_rate"] == 1e-5:
             one["failed"] = "a loss or a parameter is no longer finite"
-    records, _ = whole_search(lambda _: 0.5, records)
-    assert chosen_of(search_chains(records, FULL))["goto"]["ppo"]["actor_learning_rate"] == 3e-5
+    records, _ = searched_through(lambda _: 0.5, records)
+    assert chosen_of(search_chains(records, SEARCH, FULL))["goto"]["ppo"]["actor_learning_rate"] == 3e-5
 
 
 def test_the_score_is_that_of_the_last_three_evaluations():

@@ -6,25 +6,30 @@ from dataclasses import replace
 
 import pytest
 from made_up import made_up
-from reproduction.command import Choices, run_item
+from reproduction.__main__ import Arguments, main, reproduce
+from reproduction.costs import estimate, measured
 from reproduction.lines import lines_of
-from reproduction.plan import FULL, QUICK, Planned, first_plan, identity, run_cell_of, study_plan
+from reproduction.plan import Chosen, Planned, expand, identity, make_cell
+from reproduction.plans import FULL, GRID_READINGS, QUICK, STUDY, TABLES, TASKS
 from reproduction.records import Results, check_same, records_of, resolved
 
-from polychromic.cli import main
 from polychromic.finetuning.run import kept_policies
 from polychromic.sweep.cells import Evaluation, write_cells
-from polychromic.sweep.costs import estimate, measured
 from polychromic.sweep.run_cell import run_cell
 
-TINY = replace(QUICK, length={"fourrooms": 4}, points=2, rollouts=4, attempts=8, kept=2, settings={"budget": 55})
+SHORT = {"fourrooms": replace(TASKS["fourrooms"], lengths={"tables": 4, "literal": 4})}
+TINY = replace(QUICK, tasks=SHORT, points=2, rollouts=4, attempts=8, kept=2, settings={"budget": 55})
+
+
+def tiny_cell(method, seed, own, **more):
+    return make_cell("fourrooms", method, seed, own, 4, TINY, readings=GRID_READINGS, **more)
 
 
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory):
     """A cell of Poly-PPO that has run."""
     own = {"actor_learning_rate": 1e-4, "configurations_per_iteration": 1}
-    planned = run_cell_of("fourrooms", "poly-ppo", 1, own, 4, TINY, greedy=True)
+    planned = tiny_cell("poly-ppo", 1, own, scored="greedily too")
     [folder] = write_cells(tmp_path_factory.mktemp("cells"), [planned])
     assert run_cell(folder).state == "done"
     return folder
@@ -51,20 +56,20 @@ def test_what_is_kept_of_a_cell(cell):
 
 def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, capsys):
     results = tmp_path / "results"
-    given = Choices(
-        quick=True, tasks=("fourrooms",), only=("chosen",), out=tmp_path / "cells", results=results, workers=1
+    given = Arguments(
+        "tables", quick=True, tasks=("fourrooms",), only=("chosen",), out=tmp_path / "cells", results=results, workers=1
     )
-    # All but the pretrained policy were run in an earlier sitting, whose folders are gone.
+    # All but the pretrained policy were run before, and their folders are gone.
     known = Results(results / "runs.json")
     [template] = records_of(cell)
     for method in ("reinforce", "ppo", "poly-ppo", "reinforce-ucb", "ppo-ucb", "poly-ppo-ucb"):
         own = {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3, "configurations_per_iteration": 1}
         own |= {} if method.startswith("reinforce") else {"kl_coefficient": 0.01}
         own |= {"ucb": 0.1} if method.endswith("-ucb") else {}
-        known_cell = run_cell_of("fourrooms", method, 0, own, 4, TINY)
+        known_cell = tiny_cell(method, 0, own)
         known.add([{**template, **identity(known_cell), **resolved(known_cell)}])
     known.write()
-    assert run_item("first", given, size=TINY) == 0
+    assert reproduce(given, TINY) == 0
     shown = capsys.readouterr()
     assert "1 of 7 cells to run" in shown.out
     assert len(list((tmp_path / "cells").glob("*/figures.json"))) == 1
@@ -73,25 +78,28 @@ def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, c
     table = page.split("<!-- first-fourrooms -->")[1].split("<!-- end -->")[0]
     assert "Nothing that is planned is missing." in table
     assert "| Poly-PPO − PPO |" in page
-    assert run_item("first", given, size=TINY) == 0
+    assert reproduce(given, TINY) == 0
     assert "0 of 7 cells to run" in capsys.readouterr().out
 
 
 def test_what_cannot_be_done_costs_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", "first"]) == 2
-    assert "run `polychromic reproduce search`" in capsys.readouterr().err
-    assert main(["reproduce", "study", "--only", "windows"]) == 2
+    assert main(["tables"]) == 2
+    assert "run `python -m reproduction search`" in capsys.readouterr().err
+    assert main(["study", "--only", "windows"]) == 2
     assert "only has 'windows'; choose from reference" in capsys.readouterr().err
-    assert main(["reproduce", "table1", "--tasks", "goto"]) == 2
-    assert main(["reproduce", "search", "--tasks", "pickup"]) == 2
+    assert main(["table1"]) == 2
+    assert "what has 'table1'; choose from search, tables, study" in capsys.readouterr().err
+    assert main(["study", "--tasks", "pickup"]) == 2
+    assert main(["search", "--tasks", "pickup"]) == 2
+    assert main(["all", "--tasks", "goto"]) == 2
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("item", ["search", "first", "study"])
+@pytest.mark.parametrize("item", ["search", "tables", "study"])
 def test_estimates_need_no_search(item, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", item, "--estimate-only"]) == 0
+    assert main([item, "--estimate-only"]) == 0
     assert "| all |" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
 
@@ -99,19 +107,18 @@ def test_estimates_need_no_search(item, tmp_path, monkeypatch, capsys):
 def test_plans_spend_the_same_trajectories_on_every_method():
     own = {"actor_learning_rate": 1e-5, "configurations_per_iteration": 8}
     methods = ("ppo", "poly-ppo", "reinforce", "ppo-ucb", "poly-ppo-ucb", "reinforce-ucb")
-    chosen = {
-        task: {m: {**own, **({"ucb": 0.1} if m.endswith("ucb") else {})} for m in methods} for task in FULL.length
-    }
-    for task in chosen:
-        runs = [one.cell for one in first_plan(chosen, FULL, (task,)) if one.label != "pretrained"]
+    settings = {m: {**own, **({"ucb": 0.1} if m.endswith("ucb") else {})} for m in methods}
+    chosen = Chosen(dict.fromkeys(("goto", "fourrooms"), settings), tasks=TASKS)
+    for task in TABLES.tasks(FULL):
+        runs = [one.cell for one in expand(TABLES, FULL, chosen, (task,)) if one.label != "pretrained"]
         spent = {cell.config().iterations * cell.config().configurations_per_iteration for cell in runs}
-        assert spent == {FULL.length[task]}
+        assert spent == {TASKS[task].lengths["tables"]}
         assert {cell.config().kept_policies for cell in runs} == {4}
         # Late policies lie in the last tenth, wherever configurations are played together.
         assert all(4 * cell.config().checkpoint_every <= 0.1 * cell.iterations for cell in runs)
         pairs = [cell.seed for cell in runs if cell.method == "ppo" and cell.settings["actor_learning_rate"] == 1e-5]
         assert sorted(set(pairs)) == [0, 1, 2, 3, 4]
-    study = [one for one in study_plan(chosen, {}, FULL) if one.label != "pretrained"]
+    study = [one for one in expand(STUDY, FULL, chosen) if one.label != "pretrained"]
     late = [one.cell for one in study]
     assert all(4 * cell.config().checkpoint_every <= max(4, 0.1 * cell.iterations) for cell in late)
     names = [one.cell.name for one in study if "as in the comparison" not in one.label]
@@ -120,12 +127,12 @@ def test_plans_spend_the_same_trajectories_on_every_method():
     assert all(one.against in labels for one in study if one.against)
     compared = {one.label.split(",")[0] for one in study if one.against.endswith("as in the comparison")}
     assert compared == {"ppo", "poly-ppo"}
-    assert estimate([one.cell for one in first_plan(chosen, QUICK)], measured()).core_seconds < 30 * 60
+    assert estimate([one.cell for one in expand(TABLES, QUICK, chosen)], measured()).core_seconds < 30 * 60
 
 
 def test_results_of_other_defaults_are_not_taken_for_ours(cell):
     [record] = records_of(cell)
-    again = run_cell_of("fourrooms", "poly-ppo", 1, record["settings"], 4, TINY)
+    again = tiny_cell("poly-ppo", 1, record["settings"])
     check_same(record, again)
     assert record["config"]["clip"] == 0.2
     record["config"]["clip"] = 0.3
@@ -177,7 +184,7 @@ def test_results_of_a_line_that_are_not_alike_are_not_averaged(tmp_path, cell):
     [record] = records_of(cell)
     results = Results(tmp_path / "runs.json")
     results.add([record, {**record, "seed": 2, "config": {**record["config"], "clip": 0.3}}])
-    plan = [Planned("chosen", "poly-ppo", run_cell_of("fourrooms", "poly-ppo", 1, record["settings"], 4, TINY))]
+    plan = [Planned("chosen", "poly-ppo", tiny_cell("poly-ppo", 1, record["settings"]))]
     with pytest.raises(ValueError, match=r"poly-ppo has clip 0\.2 with seed 1 and 0\.3 with seed 2"):
         lines_of(plan, results)
 
@@ -186,71 +193,77 @@ def test_a_base_policy_is_made_only_for_what_has_no_result(tmp_path, monkeypatch
     """A clone has the results of other base policies, but not the policies."""
     own = {"actor_learning_rate": 1e-4, "configurations_per_iteration": 1}
     chosen = {"fourrooms": {"ppo": own, "poly-ppo": own}}
-    given = Choices(
-        tasks=("fourrooms",), only=("observation",), out=tmp_path / "cells", results=tmp_path / "results", workers=1,
+    given = Arguments(
+        "study",
+        tasks=("fourrooms",),
+        only=("observation",),
+        out=tmp_path / "cells",
+        results=tmp_path / "results",
         base_policies=tmp_path / "bases",
-    )  # fmt: skip
-    assert f"--base-policies {tmp_path / 'bases'}" in given.command("study")
+        workers=1,
+    )
+    assert f"--base-policies {tmp_path / 'bases'}" in given.command
     searched = Results(tmp_path / "results" / "search.json")
     searched.notes["chosen"] = chosen
     searched.write()
     runs = Results(tmp_path / "results" / "runs.json")
     bases = {"fourrooms-full": str(tmp_path / "bases" / "fourrooms-full" / "policy.safetensors")}
-    plan = [one for one in study_plan(chosen, {}, FULL, ("fourrooms",), bases) if one.part == "observation"]
+    plan = expand(STUDY, FULL, Chosen(chosen), ("fourrooms",), ("observation",), bases)
     runs.add([{**made_up(one.cell), "parameters": "of another day"} for one in plan])
     runs.write()
     asked = []
     monkeypatch.setattr("polychromic.pretrain.command.pretrain", lambda name, out: asked.append((name, out)))
-    assert run_item("study", given) == 0
+    assert reproduce(given) == 0
     assert "0 of 7 cells to run" in capsys.readouterr().out
     assert not asked
     missing = Results(tmp_path / "results" / "runs.json")
     missing.path.unlink()
-    monkeypatch.setattr("reproduction.command._run", lambda *_: 1)
-    assert run_item("study", given) == 1
+    monkeypatch.setattr("reproduction.cells.run", lambda *_, **__: 1)
+    assert reproduce(given) == 1
     assert asked == [("fourrooms-full", tmp_path / "bases")]
 
 
 def test_what_cannot_be_kept_is_said_before_anything_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    first = ["reproduce", "first", "--only", "paper", "--tasks", "fourrooms"]
+    first = ["tables", "--only", "paper", "--tasks", "fourrooms"]
     assert main([*first, "--results", "file"]) == 2
     assert "results: file/runs.json cannot be written" in capsys.readouterr().err
     assert main([*first, "--page", "file/page.md"]) == 2
     assert "page: file/page.md cannot be written" in capsys.readouterr().err
-    assert main(["reproduce", "page"]) == 2
-    assert "results has neither search.json nor runs.json" in capsys.readouterr().err
-    assert main(["reproduce", "page", "--tasks", "goto"]) == 2
-    assert "tasks is for search, first and study" in capsys.readouterr().err
+    assert main(["page"]) == 2
+    assert "results has no results file" in capsys.readouterr().err
+    assert main(["page", "--tasks", "goto"]) == 2
+    assert "tasks is for plans that are run" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     (tmp_path / "results").mkdir()
     for cells in ("[{}]", '["x"]'):
         (tmp_path / "results" / "runs.json").write_text(f'{{"format": "polychromic-results-1", "cells": {cells}}}')
-        assert main(["reproduce", "page"]) == 2
-        assert "is no file of results" in capsys.readouterr().err
+        assert main(["page"]) == 2
+        assert "is not a results file" in capsys.readouterr().err
     (tmp_path / "results" / "runs.json").unlink()
     (tmp_path / "results" / "search.json").write_text(
         '{"format": "polychromic-results-1", "cells": [], "chosen": ["goto"]}'
     )
-    assert main(["reproduce", "page"]) == 2
-    assert "is no file of results" in capsys.readouterr().err
+    assert main(["page"]) == 2
+    assert "is not a results file" in capsys.readouterr().err
     (tmp_path / "results" / "search.json").write_text('{"format": "polychromic-results-1", "cells": []}')
     (tmp_path / "page.md").write_bytes(b"\xff\xfe")
-    assert main(["reproduce", "page", "--page", "page.md"]) == 2
-    assert "page.md is no text in UTF-8" in capsys.readouterr().err
+    assert main(["page", "--page", "page.md"]) == 2
+    assert "page.md is not UTF-8 text" in capsys.readouterr().err
 
 
-def test_tables_of_the_paper_and_the_first_reproduction_do_not_share_a_folder():
-    assert Choices().folder.name == "reproduction-first"
-    assert Choices(retries=0, seeds=2, only=("paper",), slurm=("a=1", "b=2")).command("first") == (
-        "polychromic reproduce first --seeds 2 --only paper --retries 0 --slurm a=1 --slurm b=2"
+def test_the_command_that_resumes_has_everything_that_was_given():
+    given = Arguments("tables", quick=True, retries=0, seeds=2, only=("paper",), slurm=("a=1", "b=2"))
+    assert given.command == (
+        "python -m reproduction tables --quick --seeds 2 --only paper --retries 0 --slurm a=1 --slurm b=2"
     )
+    assert Arguments("tables").cells_folder != given.cells_folder
 
 
 def test_seeds_that_are_given_are_the_seeds(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", "first", "--tasks", "goto", "--seeds", "1", "--estimate-only"]) == 0
+    assert main(["tables", "--tasks", "goto", "--seeds", "1", "--estimate-only"]) == 0
     assert "10 of 10 cells to run" in capsys.readouterr().out  # six methods, three of them twice, the pretrained one
 
 
@@ -258,7 +271,7 @@ def test_one_configuration_an_iteration_has_settings_of_its_own():
     own = {"actor_learning_rate": 1e-4, "configurations_per_iteration": 8}
     chosen = {"goto": {"ppo": own, "poly-ppo": own}}
     best = {"goto": {"ppo": {"1": {"actor_learning_rate": 3e-5, "configurations_per_iteration": 1}}}}
-    plan = [one for one in study_plan(chosen, best, FULL, ("goto",)) if one.part == "configurations"]
+    plan = expand(STUDY, FULL, Chosen(chosen, best), ("goto",), ("configurations",))
     rates = {one.cell.method: one.cell.settings["actor_learning_rate"] for one in plan}
     assert rates == {"ppo": 3e-5, "poly-ppo": 1e-4}
     assert {one.label for one in plan} == {"ppo, 1 an iteration", "poly-ppo, 1 an iteration"}

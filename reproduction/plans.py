@@ -1,0 +1,291 @@
+"""The plans: tasks with their lengths, what is searched for, what is run, and what is compared with what.
+
+Everything here is data. A task, a row or a whole plan is added here and nowhere else; what has no results yet shows up
+in `python -m reproduction NAME --estimate-only`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from polychromic.sweep.cells import PRETRAINED
+from reproduction.plan import Plan, Runs, Scale, Scored, Task
+from reproduction.search import Candidate, Search
+
+# ---------------------------------------------------------------- methods
+
+PLAIN = ("ppo", "poly-ppo", "reinforce")
+UCB = tuple(f"{method}-ucb" for method in PLAIN)
+PAIR = ("poly-ppo", "ppo")  # the two that the paper is about
+METHOD_NAMES = {  # in the order of the paper's tables
+    PRETRAINED: "pretrained",
+    "reinforce": "REINFORCE",
+    "reinforce-ucb": "REINFORCE + UCB",
+    "ppo": "PPO",
+    "ppo-ucb": "PPO + UCB",
+    "poly-ppo": "Poly-PPO",
+    "poly-ppo-ucb": "Poly-PPO + UCB",
+}
+
+# ---------------------------------------------------------------- tasks and scales
+
+TASKS = {
+    "goto": Task(
+        "GoTo",
+        {"search": 192, "tables": 480, "literal": 480, "study": 240, "long": 480},
+        bases=("goto-memory",),
+    ),
+    "fourrooms": Task(
+        "FourRooms",
+        {"search": 384, "tables": 1280, "literal": 1280, "study": 640, "long": 5120},
+        bases=("fourrooms-full",),
+    ),
+    # No search of their own yet: they begin with what it chose on GoTo. A length for "search" gives them one.
+    "pickup": Task("Pickup", {"tables": 480}, settings_of="goto"),
+    "synthseq": Task("SynthSeq", {"tables": 480}, settings_of="goto"),
+    "bosslevel": Task("BossLevel", {"tables": 480}, settings_of="goto"),
+    "triangle": Task("Triangle discovery", {"triangle": 300}),
+}
+# `goto-full` is not among the base policies: from demonstrations it learned no more than how often each action occurs
+# (docs/pretraining.md).
+
+FULL = Scale(TASKS, seeds=3, pair_seeds=5, attempts=160, rollouts=32, points=20)
+
+_QUICK_LENGTHS = {"search": 16, "tables": 24, "literal": 24, "study": 24, "long": 48, "triangle": 24}
+QUICK = Scale(
+    {
+        name: replace(task, lengths={length: _QUICK_LENGTHS[length] for length in task.lengths})
+        for name, task in TASKS.items()
+    },
+    seeds=1,
+    pair_seeds=1,
+    attempts=32,
+    rollouts=8,
+    points=4,
+    perturbed=False,
+)
+
+# ---------------------------------------------------------------- readings
+
+# Pinned, so that results keep their meaning when defaults change.
+READINGS: dict[str, Any] = {"normalise": "joint"}
+SET_READINGS: dict[str, Any] = {
+    "set_size": 4,
+    "num_sets": 4,
+    "credit": "sum",
+    "window": 5,
+    "initial_states_form_groups": True,
+    "objective": "polychromic",
+    "fork_rule": "spaced",
+    "forks_per_rollout": 2,
+}
+GRID_READINGS = {"": READINGS, "poly": SET_READINGS}
+
+# ---------------------------------------------------------------- the search
+
+_RATES = tuple(Candidate(rate=rate) for rate in (1e-5, 3e-5, 1e-4))
+_KLS = tuple(Candidate({"kl_coefficient": value}) for value in (0.01, 0.005, 0.05, 0.1))
+_FINER = tuple(Candidate(times=times) for times in (1.0, 0.5, 1.5, 2.0))
+_UCBS = tuple(Candidate({"ucb": value}) for value in (0.1, 0.03, 0.3, 0.01))  # 0.01: added when 0.03 had won everywhere
+_EIGHT = {"configurations_per_iteration": 8}
+CONFIGURATIONS = "configurations"
+_MORE_CONFIGURATIONS = (Candidate(), Candidate(_EIGHT), Candidate(_EIGHT, times=3.0))
+_START = {"configurations_per_iteration": 1}  # the paper's values; the learning rate is that of the first candidate
+_WITH_KL = {"learning rate": _RATES, "KL": _KLS, CONFIGURATIONS: _MORE_CONFIGURATIONS}
+
+# By method, in the order in which they are run. Every method has as many runs as the others of its kind; REINFORCE,
+# which has no KL, spends them on its learning rate. UCB begins with what was chosen without it.
+SEARCH = Search(
+    length="search",
+    points=6,
+    readings=GRID_READINGS,
+    start={
+        "ppo": {"kl_coefficient": 0.01, **_START},
+        "poly-ppo": {"kl_coefficient": 0.01, **_START},
+        "reinforce": _START,
+    },
+    stages={
+        "ppo": _WITH_KL,
+        "poly-ppo": _WITH_KL,
+        "reinforce": {"learning rate": _RATES, "learning rate, finer": _FINER, CONFIGURATIONS: _MORE_CONFIGURATIONS},
+        **{method: {"λ_UCB": _UCBS} for method in UCB},
+    },
+    after={method: method.removesuffix("-ucb") for method in UCB},
+    by_configurations=CONFIGURATIONS,
+)
+# Where nothing was searched for, a quick look and an estimate take these.
+STAND_IN: dict[str, dict[str, Any]] = {
+    method: {
+        **SEARCH.start[method.removesuffix("-ucb")],
+        "actor_learning_rate": 1e-4,
+        "critic_learning_rate": 1e-3,
+        **({"ucb": 0.1} if method in UCB else {}),
+    }
+    for method in (*PLAIN, *UCB)
+}
+
+# ---------------------------------------------------------------- the paper's tables
+
+CHOSEN, PAPER = "chosen", "paper"  # settings of the search, and the paper's literal ones
+GREEDILY: Scored = "greedily too"
+TABLES = Plan(
+    "tables",
+    "Tables 1 and 2 and pass@k: every method with the settings of the search, then with the paper's literal ones",
+    "tables",
+    (
+        Runs(CHOSEN, (PRETRAINED,), "tables"),
+        Runs(PAPER, (PRETRAINED,), "literal"),
+        Runs(CHOSEN, PLAIN, "tables", scored=GREEDILY),
+        Runs(CHOSEN, UCB, "tables", scored=GREEDILY),
+        # The paper gives no λ_UCB, so there is nothing literal about UCB.
+        Runs(PAPER, ("ppo", "poly-ppo"), "literal", settings="literal", scored=GREEDILY),
+        Runs(PAPER, ("reinforce",), "literal", settings="literal", scored=GREEDILY),
+        Runs(CHOSEN, ("ppo", "poly-ppo"), "tables", seeds="further", scored=GREEDILY),
+    ),
+    GRID_READINGS,
+)
+
+# ---------------------------------------------------------------- the study: what decides the outcome?
+
+REFERENCE, LENGTH, RATE, OBSERVATION = "reference", "length", "learning rate", "observation"
+SET_ADVANTAGES = "set advantages"
+AS_COMPARED = "as in the comparison"
+_FEW = 5  # points of the learning curve of a change, which is not drawn
+_NO_FORKS: dict[str, Any] = {"forks_per_rollout": 0, "num_sets": 0}
+# One change at a time to Poly-PPO with the settings that the search chose.
+_CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+    # What is left without any set: GAE at all steps, on the same trunks and forks.
+    SET_ADVANTAGES: {"none: PPO on vines": {"polychromic": False}},
+    "diversity": {"mean return alone": {"objective": "mean-return"}},
+    "normalisation": {"each kind apart": {"normalise": "per-kind"}},
+    "sets": {"all subsets": {"num_sets": 0}},
+    "window": {"W = 0": {"window": 0}, "to the end": {"window": -1}},
+    "initial state": {"no rollout state": {"initial_states_form_groups": False}},
+    "forks": {
+        "most uncertain": {"fork_rule": "most-uncertain"},
+        "worst predicted": {"fork_rule": "worst-predicted"},
+        "none, all subsets": _NO_FORKS,
+    },
+    # One group of all rollouts, where the closed form makes large sets affordable.
+    "set size": {
+        "n = 32, no forks": {**_NO_FORKS, "set_size": 32},
+        "n = 32, no forks, to the end": {**_NO_FORKS, "set_size": 32, "window": -1},
+    },
+}
+# What differs from the reference in more than one thing is compared with what it differs from in one.
+_COMPARED_WITH = {
+    "none, all subsets": "all subsets",
+    "n = 32, no forks": "none, all subsets",
+    "n = 32, no forks, to the end": "n = 32, no forks",
+}
+STUDY = Plan(
+    "study",
+    "one change at a time: what decides the outcome?",
+    "study",
+    (
+        Runs(REFERENCE, (PRETRAINED,), "study"),
+        Runs(REFERENCE, PAIR, "study", points=_FEW, scored=GREEDILY),
+        Runs(REFERENCE, PAIR, "tables", f"{{method}}, {AS_COMPARED}", seeds="pair", scored=GREEDILY),
+        # The largest lever of the search, so these runs are as long as those of the comparison, and as many.
+        Runs(
+            CONFIGURATIONS,
+            PAIR,
+            "tables",
+            "{method}, {configurations} an iteration",
+            settings="other configurations",
+            seeds="pair",
+            scored=GREEDILY,
+            against=f"{{method}}, {AS_COMPARED}",
+        ),
+        Runs(
+            LENGTH,
+            ("ppo", "poly-ppo"),
+            "long",
+            "{method}, {times} times as long",
+            scored=GREEDILY,
+            times_of="study",
+        ),
+        # Pushed hard: if PPO loses what it could do before, does Poly-PPO keep it? Each keeps its KL coefficient, so a
+        # difference may come from that as well.
+        Runs(
+            RATE,
+            ("ppo", "poly-ppo"),
+            "study",
+            "{method}, 0.0003",
+            changes={"actor_learning_rate": 3e-4, "critic_learning_rate": 3e-3},
+            points=_FEW,
+        ),
+        *(
+            Runs(
+                factor,
+                ("poly-ppo",),
+                "study",
+                label,
+                changes=change,
+                points=_FEW,
+                against=_COMPARED_WITH.get(label, ""),
+            )
+            for factor, levels in _CHANGES.items()
+            for label, change in levels.items()
+        ),
+        # Base policies that see or remember more. `polychromic pretrain` makes them; none of them is shipped.
+        Runs(OBSERVATION, (PRETRAINED,), "study", "{base}, pretrained", other_bases=True, on_request=True),
+        Runs(OBSERVATION, PAIR, "study", "{base}, {method}", points=_FEW, other_bases=True, on_request=True),
+    ),
+    GRID_READINGS,
+)
+WITHOUT_VINES = [runs.label for runs in STUDY.runs if runs.changes.get("forks_per_rollout") == 0]
+
+# ---------------------------------------------------------------- triangle discovery
+
+_BASE_TEMPERATURES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.07)  # new ones at the end:
+_TEMPERATURES = (1.0, 0.9, 0.8, 1.25, 1.5, 2.0, 0.6, 0.4, 0.2)  # the place of each decides its random numbers
+# Larger minibatches than the paper's 64 and larger learning rates than its 1e-5 and 1e-4: a hundred iterations suffice.
+_TRIANGLE: dict[str, Any] = {
+    "configurations_per_iteration": 3,
+    "minibatch_size": 288,  # steps, that is 32 sequences
+    "actor_learning_rate": 1e-4,
+    "critic_learning_rate": 1e-3,
+    "evaluate_every": 0,
+    "evaluation_rollouts": 64,
+    "checkpoint_every": 10,
+}
+_ONE_GROUP = {"rollouts_per_state": 0, "forks_per_rollout": 0, "num_sets": 0, "window": -1}
+# In the order of the table: what is run with which changes.
+_TRIANGLE_ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "REINFORCE": ("reinforce", {}),
+    "REINFORCE with UCB": ("reinforce-ucb", {}),
+    "PPO": ("ppo", {}),
+    "PPO with UCB": ("ppo-ucb", {}),
+    "PPO with an entropy bonus of 0.02": ("ppo", {"entropy_coefficient": 0.02}),
+    "Poly-PPO, vines (N = 8, n = 4, W = 0)": ("poly-ppo", {}),
+    "Poly-PPO, vines, with UCB": ("poly-ppo-ucb", {}),
+    **{
+        f"Poly-PPO, one group of 136, n = {size}": ("poly-ppo", {**_ONE_GROUP, "set_size": size})
+        for size in (4, 16, 32, 64, 128)
+    },
+}
+TRIANGLE = Plan(
+    "triangle",
+    "triangle discovery: validity, diversity and creativity by temperature",
+    "triangle",
+    (
+        Runs("methods", (PRETRAINED,), "triangle", temperatures=_BASE_TEMPERATURES),
+        *(
+            Runs(
+                "methods",
+                (method,),
+                "triangle",
+                label,
+                settings="none",
+                changes={**_TRIANGLE, **changes},
+                temperatures=_TEMPERATURES,
+            )
+            for label, (method, changes) in _TRIANGLE_ROWS.items()
+        ),
+    ),
+    results="triangle",
+)
+
+PLANS = {plan.name: plan for plan in (TABLES, STUDY, TRIANGLE)}

@@ -1,0 +1,1 @@
+"""Attacks that are repeated: hostile environments, kills, damaged files and planted modules. `python -m torture`."""

@@ -1,0 +1,85 @@
+"""python -m torture [--small] [--only environments kills damage trust] [--out FILE]
+
+Attacks this package and prints what became of it. Takes minutes; with `--small` few. Ends with 0 if nothing failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torture.page import fill_page, table
+
+PARTS = ("environments", "kills", "damage", "trust")
+RESULTS = Path(__file__).parent / "results.json"
+
+
+def main(given: list[str] | None = None) -> int:
+    """Run the parts, print the table, write the results."""
+    parser = argparse.ArgumentParser(
+        prog="python -m torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="these parts")
+    parser.add_argument("--small", action="store_true", help="a few attacks of each part")
+    parser.add_argument("--kills", type=int, help="number of kills (200, small: 4)")
+    parser.add_argument("--mutations", type=int, help="number of damaged files (2000, small: 40)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that read damaged files")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--page", type=Path, help="a page with the markers of the table, to be filled in")
+    options = parser.parse_args(given)
+    found: dict[str, Any] = {}
+    if options.out.exists() and set(options.only) != set(PARTS):
+        found = json.loads(options.out.read_text(encoding="utf-8"))["parts"]
+    for part in options.only:
+        print(f"{part} ...", file=sys.stderr, flush=True)
+        began = time.monotonic()
+        found[part] = run(part, options.small, options.kills, options.mutations, options.jobs)
+        found[part] |= {"minutes": round((time.monotonic() - began) / 60, 1), **origin(part, options.small)}
+    results = {"parts": {part: found[part] for part in PARTS if part in found}}
+    options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(table(results))
+    if options.page:
+        fill_page(options.page, results)
+    return int(any(part["failures"] for part in found.values()))
+
+
+def run(part: str, small: bool, kills: int | None, mutations: int | None, jobs: int) -> dict[str, Any]:
+    """One part; its modules are loaded only then."""
+    from torture import damage, environments, trust
+    from torture import kills as killing
+
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "environments": lambda: environments.attack(small),
+        "kills": lambda: killing.attack(kills or (4 if small else 200)),
+        "damage": lambda: damage.attack(mutations or (40 if small else 2000), jobs),
+        "trust": lambda: trust.attack(small),
+    }
+    return parts[part]()
+
+
+def origin(part: str, small: bool) -> dict[str, str]:
+    """The command and the commit."""
+    root = Path(__file__).parents[1]
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else "unknown"
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "src", "torture/*.py")
+    return {
+        "command": f"python -m torture --only {part}{' --small' if small else ''}",
+        "commit": git("rev-parse", "--short", "HEAD") + (" with changes" if changed else ""),
+        "python": platform.python_version(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

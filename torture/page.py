@@ -1,0 +1,58 @@
+"""The table of results, for the terminal and for the page in the documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+BEGIN, END = "<!-- torture: begin -->", "<!-- torture: end -->"
+WORDS = {
+    "environments": "hostile and sound environments",
+    "kills": "SIGKILLs in runs, sweeps, pretraining and recordings",
+    "damage": "damaged files of every format",
+    "trust": "planted modules and links",
+}
+
+
+def table(results: dict[str, Any]) -> str:
+    """A row per part, then what no check can see."""
+    lines = ["| attack | count | outcome | failures | command, commit |", "|---|---:|---|---:|---|"]
+    for name, part in results["parts"].items():
+        origin = f"`{part['command']}`, {part['commit']}"
+        lines.append(f"| {WORDS[name]} | {part['attacks']} | {outcome(part)} | {part['failures']} | {origin} |")
+    missing = [WORDS[name] for name in WORDS if name not in results["parts"]]
+    if missing:
+        lines += ["", f"Not run yet: {', '.join(missing)}."]
+    unseen = results["parts"].get("environments", {}).get("undetectable", {})
+    if unseen:
+        lines += ["", f"{len(unseen)} faults of environments are inherently out of sight of a fork check:", ""]
+        lines += ["| environment | why it cannot be seen |", "|---|---|"]
+        lines += [f"| {name} | {reason} |" for name, reason in unseen.items()]
+    return "\n".join(lines)
+
+
+def outcome(part: dict[str, Any]) -> str:
+    """What became of the attacks of one part."""
+    if part["part"] == "environments":
+        seen = sum(part["detectable"].values())
+        return (
+            f"{seen - len(part['false negatives'])} of {seen} faulty ones refused, "
+            f"{len(part['undetectable'])} out of sight, "
+            f"{part['sound'] - len(part['false positives'])} of {part['sound']} sound ones accepted"
+        )
+    if part["part"] == "kills":
+        rounds = sum(story["rounds compared"] for story in part["by story"].values())
+        return f"{rounds} resumed to the end and compared byte by byte"
+    if part["part"] == "damage":
+        return ", ".join(f"{count} {name}" for name, count in sorted(part["outcomes"].items(), key=lambda one: -one[1]))
+    return f"{part['attacks'] - len({one['plant'] for one in part['bad']})} held off"
+
+
+def fill_page(page: Path, results: dict[str, Any]) -> None:
+    """Put the table between the markers of a page."""
+    text = page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{page} has no markers {BEGIN} and {END}")
+    page.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{after}", encoding="utf-8")
