@@ -3,13 +3,13 @@
     python -m benchmarks.costs [--out FILE] [--tasks goto …]
 
 Iterations are played with the base policy, whose episodes are about the longest of a run. Processor time of one core
-is what is counted, so a busy machine changes little. `python -m reproduction` and docs/scale.md estimate from this file.
+is what is counted, so a busy machine changes little. `python -m reproduction` and docs/scale.md estimate from this
+file.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import platform
@@ -23,15 +23,15 @@ import jax
 import numpy as np
 from reproduction.costs import COSTS
 
-from polychromic.evaluate.command import evaluate_and_write
-from polychromic.evaluate.policy import SWEEP, Choices, evaluate_policy
+from polychromic.envs.protocol import World
+from polychromic.evaluate.file import evaluate_to_file
+from polychromic.evaluate.policy import TEMPERATURES, Choices, evaluate_policy
 from polychromic.evaluate.targets import EVALUATION, find_target, world_of
-from polychromic.finetuning.advantages import VisitCounts
-from polychromic.finetuning.config import make_config
-from polychromic.finetuning.loop import evaluate_briefly, finetune, iterate
-from polychromic.finetuning.run import LOGS
+from polychromic.finetuning.config import Config, make_config
+from polychromic.finetuning.loop import ActiveRun, evaluate_briefly, finetune, iterate, update_one_by_one
+from polychromic.finetuning.run import LOGS, Checkpoint, Unsaved
 from polychromic.finetuning.update import init_learner
-from polychromic.policies.files import available_policies
+from polychromic.policies.files import SavedPolicy, available_policies
 
 METHODS = ("reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
 TIMED = 3
@@ -46,6 +46,31 @@ def timed(call: Callable[[], Any]) -> float:
     return time.process_time() - began
 
 
+def begun(saved: SavedPolicy, config: Config) -> ActiveRun:
+    """A run before its first iteration, kept in memory."""
+    return ActiveRun(config, Unsaved(), Checkpoint(0, init_learner(saved.params, config), {}))
+
+
+def iterations(world: World, saved: SavedPolicy, config: Config, count: int = TIMED) -> dict[str, float]:
+    """Seconds of an iteration, seconds of compiling, and bytes that an iteration adds to a checkpoint."""
+    active = begun(saved, config)
+    learner = active.learner
+
+    def turn(number: int) -> float:
+        active.learner, active.iteration = learner, number
+        return timed(lambda: iterate(world, saved, [active], update_one_by_one, None))
+
+    # The same iterations twice: the first time everything they need is compiled.
+    first = [turn(number) for number in range(count)]
+    seen = len(active.visits.counts) / count
+    seconds = [turn(number) for number in range(count)]
+    return {
+        "iteration_seconds": round(float(np.mean(seconds)), 4),
+        "compiling_seconds": round(sum(first) - sum(seconds), 2),  # what one method needs serves others
+        "bytes_per_iteration": round(seen * BYTES_OF_A_VISIT),
+    }
+
+
 def measure_task(task: str) -> dict[str, Any]:
     """All about one task."""
     target = find_target(task)
@@ -53,29 +78,21 @@ def measure_task(task: str) -> dict[str, Any]:
     found: dict[str, Any] = {"iteration_seconds": {}, "compiling_seconds": {}, "bytes_per_iteration": {}}
     for method in METHODS:
         config = make_config(method, task, iterations=10**6, evaluate_every=0, configurations_per_iteration=1)
-        visits = VisitCounts()
-        turn = functools.partial(iterate, world, saved, init_learner(saved.params, config), config, visits=visits)
-        # The same iterations twice: the first time everything they need is compiled.
-        first = [timed(functools.partial(turn, number)) for number in range(TIMED)]
-        seen = len(visits.counts) / TIMED
-        seconds = [timed(functools.partial(turn, number)) for number in range(TIMED)]
-        found["iteration_seconds"][method] = round(float(np.mean(seconds)), 4)
-        found["compiling_seconds"][method] = round(sum(first) - sum(seconds), 2)  # what one method needs serves others
-        found["bytes_per_iteration"][method] = round(seen * BYTES_OF_A_VISIT)
-    learner = init_learner(saved.params, make_config("ppo", task))
-    brief = make_config("ppo", task)
-    found["brief_evaluation_seconds"] = round(timed(lambda: evaluate_briefly(world, saved, learner, brief, 0)), 3)
+        for name, value in iterations(world, saved, config).items():
+            found[name][method] = value
+    brief = begun(saved, make_config("ppo", task))
+    found["brief_evaluation_seconds"] = round(timed(lambda: evaluate_briefly(world, saved, brief)), 3)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
         finetune(world, saved, method="ppo", iterations=4, evaluate_every=0, evaluation_rollouts=1, out=folder)
         run = find_target(str(folder))
         path = folder / EVALUATION
-        plain = timed(lambda: evaluate_and_write(run, world, path, attempts=ATTEMPTS))
-        few = timed(lambda: evaluate_policy(world, saved, attempts=Choices.sweep_attempts, record=False))
+        plain = timed(lambda: evaluate_to_file(run, world, path, command="", attempts=ATTEMPTS))
+        few = timed(lambda: evaluate_policy(world, saved, attempts=Choices.scan_attempts, record=False))
         found["evaluation_seconds"] = round(plain, 2)
-        found["sweep_seconds"] = round(few * len(SWEEP), 2)
+        found["sweep_seconds"] = round(few * len(TEMPERATURES), 2)
         found["perturbed_seconds"] = 0.0
-        if hasattr(world, "free_cells"):
+        if world.can_start_elsewhere:
             both = timed(lambda: evaluate_policy(world, saved, attempts=1, record=False, pretrained=saved))
             found["perturbed_seconds"] = round(both, 2)
         logs = sum((folder / name).stat().st_size for name in LOGS)

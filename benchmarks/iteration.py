@@ -2,7 +2,7 @@
 
     python -m benchmarks.iteration [--out FILE]        (make bench-iteration sets up what it needs)
 
-8 seed rollouts + 128 vines, H = 100, the CNN + GRU policy, 2 epochs, minibatches of 64, one core. The naive way is what
+8 trunks + 128 vines, H = 100, the CNN + GRU policy, 2 epochs, minibatches of 64, one core. The naive way is what
 one writes first: minigrid itself, one world at a time, forked by deepcopy, the same policy called for each step, every
 sample with its own mission, and a jitted gradient step called minibatch by minibatch. Beside it the same collection
 with our update, so that the two halves can be told apart. Stable-Baselines3 runs its own PPO on 8 minigrid environments
@@ -32,13 +32,14 @@ from rich.table import Table
 
 from polychromic.envs.grid.missions import WORDS
 from polychromic.envs.grid.world import make
-from polychromic.finetuning.advantages import VisitCounts, estimate
+from polychromic.finetuning.advantages import estimate
 from polychromic.finetuning.collect import collect, spaced
-from polychromic.finetuning.config import make_config
-from polychromic.finetuning.loop import iterate
+from polychromic.finetuning.config import Config, make_config
+from polychromic.finetuning.loop import ActiveRun, iterate, update_one_by_one
+from polychromic.finetuning.run import Checkpoint, Unsaved
 from polychromic.finetuning.update import Coefficients, init_learner, update
 from polychromic.policies.files import PolicyInfo, SavedPolicy
-from polychromic.policies.inference import Evaluator, observe, sample_actions
+from polychromic.policies.inference import Evaluator, sample_actions
 from polychromic.policies.networks import cnn_policy
 
 LEVEL, SEEDS = "BabyAI-BossLevel-v0", range(50)
@@ -59,24 +60,28 @@ def start() -> tuple[Any, SavedPolicy]:
     return world, SavedPolicy(policy, jax.tree.map(np.asarray, policy.init(jax.random.key(0))), PolicyInfo())
 
 
-def iteration_seconds(world: Any, saved: SavedPolicy) -> Iterator[tuple[float, float]]:
-    """Seconds and steps of one iteration after another; the first two, which compile, are left out."""
-    learner = init_learner(saved.params, CONFIG)
-    visits = VisitCounts()
+def iteration_seconds(world: Any, saved: SavedPolicy, config: Config = CONFIG) -> Iterator[tuple[float, float]]:
+    """Seconds and steps of one iteration after another; the first two, which compile, are left out.
+
+    Every iteration begins with the same policy, so that the lengths of episodes do not drift.
+    """
+    learner, unsaved = init_learner(saved.params, config), Unsaved()
+    active = ActiveRun(config, unsaved, Checkpoint(0, learner, {}))
     for index in itertools.count():
+        active.learner = learner
         began = time.perf_counter()
-        _, figures, _ = iterate(world, saved, learner, CONFIG, index, visits)
+        iterate(world, saved, [active], update_one_by_one, None)
         if index > 1:
-            yield time.perf_counter() - began, figures["steps"]
+            yield time.perf_counter() - began, unsaved.metrics[-1]["steps"]
 
 
-def bare_parts(world: Any, saved: SavedPolicy, repeats: int) -> dict[str, float]:
+def bare_parts(world: Any, saved: SavedPolicy, repeats: int, config: Config = CONFIG) -> dict[str, float]:
     """The same work without the loop around it: world steps, forward passes, advantages, gradient steps."""
-    learner = init_learner(saved.params, CONFIG)
+    learner = init_learner(saved.params, config)
     rng = np.random.default_rng(0)
     evaluator = Evaluator(saved.policy, learner.params, world.tables(), remember=True)
     rollouts = collect(evaluator, world, np.array([0]), rng, rollouts_per_state=8, forks_per_rollout=2)
-    targets = estimate(rollouts, CONFIG, rng)
+    targets = estimate(rollouts, config, rng)
     seconds: dict[str, list[float]] = {"bare_world": [], "bare_forward": [], "bare_advantages": [], "bare_update": []}
     for _ in range(repeats):
         # As many world steps and forward passes, at the same batch sizes: 8 rows for H steps, 128 for what is left.
@@ -86,7 +91,7 @@ def bare_parts(world: Any, saved: SavedPolicy, repeats: int) -> dict[str, float]
             state = world.start(np.zeros(rows, int))
             for _ in range(length):
                 began = time.perf_counter()
-                obs = observe(world, state)
+                obs = world.inputs(state)
                 middle = time.perf_counter()
                 outputs = evaluator(obs)
                 actions, _ = sample_actions(outputs.logits, rng)
@@ -98,10 +103,10 @@ def bare_parts(world: Any, saved: SavedPolicy, repeats: int) -> dict[str, float]
         seconds["bare_world"].append(world_time)
         seconds["bare_forward"].append(forward_time)
         began = time.perf_counter()
-        estimate(rollouts, CONFIG, rng)
+        estimate(rollouts, config, rng)
         seconds["bare_advantages"].append(time.perf_counter() - began)
         began = time.perf_counter()
-        update(saved.policy, learner, rollouts, targets, CONFIG, Coefficients(0.01, 0.0), rng)
+        update(saved.policy, learner, rollouts, targets, config, Coefficients(0.01, 0.0), rng)
         seconds["bare_update"].append(time.perf_counter() - began)
     return {name: float(np.median(values)) for name, values in seconds.items()}
 

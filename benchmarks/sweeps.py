@@ -38,6 +38,20 @@ def main() -> int:
     return 0
 
 
+def sweep_arguments(task: str, iterations: int, out: Path, workers: int) -> list[str]:
+    """Of `polychromic sweep`, for all cells."""
+    arguments = ["--tasks", task, "--methods", "poly-ppo", "--seeds", f"0-{CELLS - 1}"]
+    arguments += ["--set", f"iterations={iterations}", "--set", "configurations_per_iteration=1"]
+    arguments += ["--set", "evaluate_every=50", "--attempts", ATTEMPTS]
+    return [*arguments, "--out", str(out), "--workers", str(workers)]
+
+
+def run_arguments(task: str, iterations: int, out: Path, seed: int) -> list[str]:
+    """Of `polychromic finetune`, for one cell."""
+    arguments = [task, "--method", "poly-ppo", "--seed", str(seed), "--iterations", str(iterations)]
+    return [*arguments, "--configurations-per-iteration", "1", "--evaluate-every", "50", "--out", str(out)]
+
+
 def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
     """Seconds of the three ways."""
     # The runs by themselves get what a sweep gives its workers: one thread and code that was compiled before.
@@ -50,20 +64,16 @@ def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
 
     def sweep(name: str, workers: int) -> float:
         began = time.perf_counter()
-        command = [sys.executable, "-m", "polychromic.cli", "sweep", "--tasks", task, "--methods", "poly-ppo"]
-        command += ["--seeds", f"0-{CELLS - 1}", "--set", f"iterations={iterations}", "--attempts", ATTEMPTS]
-        command += ["--set", "configurations_per_iteration=1", "--set", "evaluate_every=50"]
-        command += ["--out", str(scratch / name), "--workers", str(workers)]
+        arguments = sweep_arguments(task, iterations, scratch / name, workers)
+        command = [sys.executable, "-m", "polychromic.cli", "sweep", *arguments]
         subprocess.run(command, env=environment, check=True, capture_output=True)
         return time.perf_counter() - began
 
     def run(name: str, seed: int, count: int = iterations) -> float:
         began = time.perf_counter()
-        folder = str(scratch / name)
-        settings = ["--method", "poly-ppo", "--seed", str(seed), "--iterations", str(count)]
-        settings += ["--configurations-per-iteration", "1", "--evaluate-every", "50"]
-        polychromic("finetune", task, *settings, "--out", folder)
-        polychromic("evaluate", folder, "--attempts", ATTEMPTS)
+        folder = scratch / name
+        polychromic("finetune", *run_arguments(task, count, folder, seed))
+        polychromic("evaluate", str(folder), "--attempts", ATTEMPTS)
         return time.perf_counter() - began
 
     run("warm-up", 0, 3)

@@ -19,11 +19,12 @@ import jax
 import numpy as np
 
 import polychromic as poly
-from polychromic.finetuning.advantages import VisitCounts, estimate
+from polychromic.finetuning.advantages import estimate
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.collect import collect
 from polychromic.finetuning.config import Config, make_config
-from polychromic.finetuning.loop import iterate
+from polychromic.finetuning.loop import ActiveRun, iterate, update_one_by_one
+from polychromic.finetuning.run import Checkpoint, Unsaved
 from polychromic.finetuning.update import Coefficients, init_learner, update
 from polychromic.policies.files import SavedPolicy
 from polychromic.policies.inference import Evaluator
@@ -69,13 +70,13 @@ def iteration(saved: SavedPolicy, world: Any, config: Config, repeats: int) -> d
     """Seconds of an iteration, and of collecting, advantages and update on their own."""
     learner = init_learner(saved.params, config)
     evaluator = Evaluator(saved.policy, learner.params)
-    tasks = np.arange(3)
+    configurations = np.arange(config.configurations_per_iteration)
 
     def play() -> Any:
         return collect(
             evaluator,
             world,
-            tasks,
+            configurations,
             np.random.default_rng(0),
             rollouts_per_state=config.group_size,
             forks_per_rollout=config.forks_per_rollout,
@@ -89,8 +90,12 @@ def iteration(saved: SavedPolicy, world: Any, config: Config, repeats: int) -> d
             saved.policy, learner, rollouts, targets, config, Coefficients(0.01, 0.0), np.random.default_rng(0)
         )
 
+    def whole() -> None:
+        active = ActiveRun(config, Unsaved(), Checkpoint(0, learner, {}))
+        iterate(world, saved, [active], update_one_by_one, None)
+
     return {
-        "seconds": median_seconds(lambda: iterate(world, saved, learner, config, 0, VisitCounts()), repeats),
+        "seconds": median_seconds(whole, repeats),
         "collect": median_seconds(play, repeats),
         "advantages": median_seconds(lambda: estimate(rollouts, config, np.random.default_rng(0)), repeats),
         "update": median_seconds(learn, repeats),

@@ -61,12 +61,12 @@ def test_from_demonstrations_to_a_scored_policy_and_again(recorded, tmp_path, ca
     ("arguments", "message"),
     [
         (["pretrain", "gotto"], "did you mean 'goto'"),
-        (["pretrain", "all", "--demonstrations", "x.npz"], "demonstrations: give a file for one task"),
+        (["pretrain", "all", "--demonstrations", "x.npz"], "demonstrations is x.npz; give a file for one task"),
         (["pretrain", "goto", "--demonstrations", "absent.npz"], "absent.npz: no such file"),
-        (["pretrain", "goto", "--rollouts", "3"], "rollouts: expected 100 or more"),
-        (["pretrain", "goto", "--episodes", "0"], "episodes: expected 1 or more"),
-        (["pretrain", "goto", "--network", "[1]"], "network: expected a JSON object"),
-        (["demos", "goto", "--episodes", "0", "--out", "x.npz"], "episodes: expected 1 or more"),
+        (["pretrain", "goto", "--rollouts", "3"], "rollouts is 3; pass@100 needs 100 or more"),
+        (["pretrain", "goto", "--episodes", "0"], "episodes is 0; it must be at least 1"),
+        (["pretrain", "goto", "--network", "[1]"], "network is [1]; it must be a JSON object"),
+        (["demos", "goto", "--episodes", "0", "--out", "x.npz"], "episodes is 0; it must be at least 1"),
         (["import-minari", "a/b-v0", "--out", "x.npz"], "Minari"),
     ],
 )

@@ -222,7 +222,7 @@ def test_episodes_without_a_level_seed_cannot_be_replayed(fourrooms):
 def test_wrong_requests_are_refused(tmp_path):
     with pytest.raises(UserError, match="there is no expert for MiniGrid-Empty-5x5-v0"):
         record_demonstrations(Recording("MiniGrid-Empty-5x5-v0"), tmp_path / "x.npz")
-    with pytest.raises(UserError, match="episodes: expected 1 or more, got 0"):
+    with pytest.raises(UserError, match="episodes is 0; it must be at least 1"):
         record_demonstrations(Recording("goto", 0), tmp_path / "x.npz")
     with pytest.raises(UserError, match="did you mean 'goto'"):
         record_demonstrations(Recording("gotto"), tmp_path / "x.npz")

@@ -127,4 +127,4 @@ def test_wrong_requests_end_in_one_line(capsys):
     assert main(["finetune", "triangle", "--horizon", "12"]) == 2
     assert "horizon is 12, which triangle does not know; it has no options" in capsys.readouterr().err
     assert main(["pretrain", "triangle", "--epochs", "3"]) == 2
-    assert "triangle has no such option" in capsys.readouterr().err
+    assert "epochs is 3; triangle has no such option, it takes network, steps" in capsys.readouterr().err

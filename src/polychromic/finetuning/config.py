@@ -43,13 +43,13 @@ class Config:
     configurations_per_iteration: int = 1
     """Configurations played in an iteration, each with its own budget; a shuffled cycle visits all equally often."""
     rollouts_per_state: int = 0
-    """N: trunk rollouts of a configuration, and vines from each fork. 0: as many as the budget allows, the paper's 8."""
+    """N: trunks of a configuration, and vines from each fork. 0: as many as the budget allows, the paper's 8."""
     forks_per_rollout: int = 2
-    """p: rollout states along each trunk rollout; N + N²p must fit into the budget. 0: no vines."""
+    """p: rollout states along each trunk; N + N²p must fit into the budget. 0: no vines."""
     fork_rule: str = "spaced"
     """Where trunks fork: spaced, most-uncertain, worst-predicted, or your own package.module:function."""
     initial_states_form_groups: bool = True
-    """Whether the trunk rollouts of a configuration are a group of their own."""
+    """Whether the trunks of a configuration are a group of their own."""
     places_include_prefix: bool = False
     """Whether a vine's places count from the initial state on, and not from its fork."""
     temperature: float = 1.0

@@ -102,6 +102,8 @@ def pretrain(
     if network is not None and not isinstance(network, dict):
         raise UserError(f"network is {network!r}; it must be a JSON object of architecture options")
     options = {name: value for name, value in locals().items() if name not in ("task", "out") and value is not None}
+    if task == "all" and demonstrations is not None:
+        raise UserError(f"demonstrations is {demonstrations}; give a file for one task, not for all")
     specs = [spec_of(name) for name in (task_names() if task == "all" else [task])]
     for spec in specs:
         if spec.pretrain is None:
@@ -123,4 +125,5 @@ def _refuse_unknown(task: str, recipe: Callable[..., Any], options: dict[str, An
     known = [name for name in known if name not in ("out", "command")]
     for name, value in options.items():
         if name not in known:
-            raise UserError(f"{name} is {value!r}; {task} has no such option, it takes {', '.join(known) or 'none'}")
+            shown = str(value) if isinstance(value, Path) else repr(value)
+            raise UserError(f"{name} is {shown}; {task} has no such option, it takes {', '.join(known) or 'none'}")

@@ -197,7 +197,9 @@ def _prove_world(world: World, configurations: Sequence[int] | None, steps: int,
     chosen = range(min(3, world.num_configurations)) if configurations is None else configurations
     wrong = [number for number in chosen if not 0 <= number < world.num_configurations]
     if wrong:
-        raise UserError(f"seeds holds {wrong[0]}; the configurations of this world are 0 to {world.num_configurations - 1}")
+        raise UserError(
+            f"seeds holds {wrong[0]}; the configurations of this world are 0 to {world.num_configurations - 1}"
+        )
     findings = prove(_WorldSubject(world), chosen, steps, world.num_actions, seed)
     checks = _checks(findings, "state[rows]", False, None)
     return ForkReport(type(world).__name__, "state[rows]", tuple(checks))
