@@ -66,7 +66,7 @@ def limited_to(trust: Trust) -> Iterator[None]:
 
 def from_arguments(args: Sequence[str]) -> tuple[Trust, list[str]]:
     """The consent in the arguments of a command, and the arguments without `--trust`."""
-    names = [part for arg in args for part in re.split("[=,]", arg) if is_name(part)]
+    names = [part for arg in args for part in re.split("[=,]", arg) if ":" in part]
     rest = [arg for arg in args if arg.partition("=")[0] != OPTION]
     return Trust(OPTION in args, frozenset(names)), rest
 

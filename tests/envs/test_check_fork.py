@@ -205,13 +205,13 @@ def test_an_environment_object_and_a_world_are_taken_too():
 class ArrayWorld(World):
     """A world that is not Gymnasium's: a row of positions. `views` makes forks that share their memory."""
 
-    num_actions, num_configurations, horizon, missions = 3, 2, 12, ("", "")
+    num_actions, num_configurations, horizon = 3, 2, 12
 
     def __init__(self, views=False):
         self.views = views
 
-    def start(self, tasks):
-        return ArrayState(np.asarray(tasks)[:, None] * [1, 0] + [0, 0], self.views)
+    def start(self, configurations):
+        return ArrayState(np.asarray(configurations)[:, None] * [1, 0] + [0, 0], self.views)
 
     def observe(self, state):
         return {"position": state.cells[:, :1]}
@@ -245,7 +245,7 @@ def test_any_world_can_be_checked():
     for given, words in (
         ({"act": max}, "act is given"),
         ({"fork": "replay"}, "fork is given"),
-        ({"seeds": [0, 2]}, "seeds holds 2; the tasks of this world are 0 to 1"),
+        ({"seeds": [0, 2]}, "seeds holds 2; the configurations of this world are 0 to 1"),
     ):
         with pytest.raises(UserError, match=words):
             polychromic.check_fork(ArrayWorld(), **given)

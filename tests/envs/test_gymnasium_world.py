@@ -320,9 +320,9 @@ def test_auto_chooses_what_it_can_prove():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"tasks": []}, "tasks is empty"),
-        ({"tasks": [0, -1]}, "tasks holds -1"),
-        ({"tasks": [0.5]}, r"tasks holds 0\.5"),
+        ({"seeds": []}, "seeds is empty"),
+        ({"seeds": [0, -1]}, "seeds holds -1"),
+        ({"seeds": [0.5]}, r"seeds holds 0\.5"),
         ({"horizon": 0}, "horizon is 0"),
         ({"horizon": None}, "horizon is not given"),
         ({"fork": "magic"}, "fork is 'magic'"),
@@ -330,7 +330,7 @@ def test_auto_chooses_what_it_can_prove():
         ({"clone": lambda env: env}, "belong together"),
         ({"num_workers": -1}, "num_workers is -1"),
         ({"num_workers": "2"}, "num_workers is '2'"),
-        ({"tasks": 3}, "tasks is 3; give a list of seeds"),
+        ({"seeds": 3}, "seeds is 3; give a list of reset seeds"),
         ({"horizon": True}, "horizon is True"),
         ({"horizon": "9"}, "horizon is '9'"),
         ({"make_env": "polychromic/grid-v0"}, "there is no level ''"),
@@ -343,9 +343,9 @@ def test_auto_chooses_what_it_can_prove():
     ],
 )
 def test_wrong_arguments_are_named(given, words):
-    arguments = {"make_env": Walk, "tasks": [0], "horizon": 5} | given
+    arguments = {"make_env": Walk, "seeds": [0], "horizon": 5} | given
     with pytest.raises(UserError, match=words):
-        polychromic.from_gymnasium(arguments.pop("make_env"), arguments.pop("tasks"), **arguments)
+        polychromic.from_gymnasium(arguments.pop("make_env"), arguments.pop("seeds"), **arguments)
 
 
 def test_a_mission_that_raises_is_named():
@@ -366,9 +366,9 @@ def test_wrong_calls_change_nothing():
     ]:
         with pytest.raises(UserError, match=words):
             world.step(state, actions)
-    for tasks in ([2], [-1]):
-        with pytest.raises(UserError, match="this world has tasks 0 to 1"):
-            world.start(tasks)
+    for wrong in (2, -1):
+        with pytest.raises(UserError, match=f"configuration {wrong} does not exist; this world has 0 to 1"):
+            world.start([wrong])
     with pytest.raises(UserError, match="do not fit a state of 2 rows"):
         state[[2]]
     with pytest.raises(UserError, match="another world"):

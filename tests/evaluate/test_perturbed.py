@@ -10,7 +10,8 @@ import pytest
 import polychromic
 from polychromic import UserError
 from polychromic.envs.grid.expert import expert_for
-from polychromic.evaluate.perturbed import HIGH_TEMPERATURE, perturbed_starts, score_starts, within_walk
+from polychromic.envs.grid.starts import within_walk
+from polychromic.evaluate.perturbed import HIGH_TEMPERATURE, perturbed_starts, score_starts
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.inference import Evaluator
 from walkers import walker
@@ -20,7 +21,7 @@ def starts_of(task, seeds, per_room=2):
     world = polychromic.make(task, seeds=seeds)
     saved = walker(world)
     evaluator = Evaluator(saved.policy, saved.params)
-    return world, evaluator, perturbed_starts(world, evaluator, rollouts=20, per_room=per_room)
+    return world, evaluator, perturbed_starts(world, evaluator, rollouts=20, per_place=per_room)
 
 
 @pytest.mark.parametrize("task", ["goto", "bosslevel"])
@@ -28,14 +29,14 @@ def test_the_bot_solves_every_start(task):
     world, _, starts = starts_of(task, range(5), per_room=1)
     assert len(starts) >= 10
     for number in range(len(starts)):
-        configuration = int(starts.tasks[number])
+        configuration = int(starts.configurations[number])
         with gymnasium.make(world.task, max_steps=2000) as wrapped:
             wrapped.reset(seed=world.level_seeds[configuration])
             env = wrapped.unwrapped
             original = tuple(env.agent_pos)
-            where = tuple(starts.positions[number].tolist())
+            where = tuple(starts.where["positions"][number].tolist())
             assert where != original
-            env.agent_pos, env.agent_dir = np.array(where), int(starts.directions[number])
+            env.agent_pos, env.agent_dir = np.array(where), int(starts.where["directions"][number])
             bot = expert_for(env)
             reward, over = 0.0, False
             while not over:
@@ -49,8 +50,8 @@ def test_the_bot_solves_every_start(task):
 
 def test_fourrooms_goals_can_be_walked_to_from_every_start():
     world, _, starts = starts_of("fourrooms", range(20), per_room=10)
-    for task, (x, y) in zip(starts.tasks.tolist(), starts.positions.tolist(), strict=True):
-        grid = world.grids(world.start([task]))[0]
+    for configuration, (x, y) in zip(starts.configurations.tolist(), starts.where["positions"].tolist(), strict=True):
+        grid = world.grids(world.start([configuration]))[0]
         goal = tuple(np.argwhere(grid == 2)[0].tolist())
         reached, queue = {(x, y)}, deque([(x, y)])
         while queue:
@@ -66,17 +67,19 @@ def test_starts_lie_in_visited_rooms_in_different_cells_and_repeat():
     world, evaluator, starts = starts_of("fourrooms", range(5), per_room=10)
     rng = np.random.default_rng([0, 3])
     explored = attempt_all(evaluator, world, rng, attempts=20, temperature=HIGH_TEMPERATURE)
-    for task in range(5):
-        own = starts.tasks == task
-        visited = set(np.concatenate([explored.visited(task * 20 + attempt) for attempt in range(20)]).tolist())
-        assert set(starts.rooms[own].tolist()) == visited
-        assert np.unique(starts.rooms[own], return_counts=True)[1].tolist() == [10] * len(visited)
-        assert len(np.unique(starts.positions[own], axis=0)) == own.sum()
-        assert world.positions(world.start([task]))[0].tolist() not in starts.positions[own].tolist()
-    state = world.start_at(starts.tasks, starts.positions, starts.directions)
-    assert (world.places(state) == starts.rooms).all()
+    for configuration in range(5):
+        own = starts.configurations == configuration
+        visited = set(
+            np.concatenate([explored.visited(configuration * 20 + attempt) for attempt in range(20)]).tolist()
+        )
+        assert set(starts.places[own].tolist()) == visited
+        assert np.unique(starts.places[own], return_counts=True)[1].tolist() == [10] * len(visited)
+        assert len(np.unique(starts.where["positions"][own], axis=0)) == own.sum()
+        assert world.positions(world.start([configuration]))[0].tolist() not in starts.where["positions"][own].tolist()
+    state = world.start_at(starts.configurations, starts.where["positions"], starts.where["directions"])
+    assert (world.places(state) == starts.places).all()
     again = starts_of("fourrooms", range(5), per_room=10)[2]
-    assert (again.positions == starts.positions).all()
+    assert (again.where["positions"] == starts.where["positions"]).all()
     scored = score_starts(evaluator, world, starts, np.random.default_rng(0))
     assert sum(scored["configurations"]["starts"]) == scored["starts"] == len(starts)
     assert 0 < scored["success"]["low"] <= scored["success"]["mean"] <= scored["success"]["high"] < 1
@@ -85,14 +88,15 @@ def test_starts_lie_in_visited_rooms_in_different_cells_and_repeat():
 def test_locked_rooms_are_not_started_in():
     """Level 1 of UnlockLocal: nothing but the key opens the door, so the agent must begin on its own side of it."""
     world = polychromic.make("BabyAI-UnlockLocal-v0", seeds=range(4))
-    for task in range(4):
-        grid = world.grids(world.start([task]))[0]
-        reach = within_walk(world, task)
+    for configuration in range(4):
+        grid = world.grids(world.start([configuration]))[0]
+        reach = within_walk(world, configuration)
         assert not reach[(grid >= 40) & (grid < 46)].any()
         assert reach.any()
         assert not reach[grid == 46].any()
 
 
-def test_a_world_without_cells_is_refused(saved):
-    with pytest.raises(UserError, match="need a grid world"):
-        perturbed_starts(object(), Evaluator(saved.policy, saved.params))
+def test_a_world_without_other_starts_is_refused(saved):
+    world = polychromic.make("triangle")
+    with pytest.raises(UserError, match="perturbed starts need a world whose agent can be put somewhere else"):
+        perturbed_starts(world, Evaluator(saved.policy, saved.params))

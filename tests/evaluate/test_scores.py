@@ -5,13 +5,13 @@ import pytest
 
 from polychromic import UserError, evaluate_policy, exact_scores, pass_at_k
 from polychromic.core.intervals import mean_interval
-from polychromic.finetuning.attempts import attempt_all, entropy, play
+from polychromic.finetuning.attempts import attempt, attempt_all, entropy
 from polychromic.policies.inference import Evaluator
 
 
 @pytest.fixture(scope="module")
 def evaluation(fourrooms, saved):
-    return evaluate_policy(fourrooms, saved, attempts=160, sweep=(1.0, 0.5), pretrained=saved)
+    return evaluate_policy(fourrooms, saved, attempts=160, temperatures=(1.0, 0.5), pretrained=saved)
 
 
 def test_estimates_agree_with_exact_values_within_their_intervals(evaluation):
@@ -50,7 +50,7 @@ def test_weights_make_ratios():
     assert low <= mean <= high
 
 
-def test_intervals_of_several_figures_are_those_of_each():
+def test_intervals_of_several_metrics_are_those_of_each():
     values = np.random.default_rng(0).random((30, 3))
     together = mean_interval(values, rng=7)
     for column in range(3):
@@ -71,21 +71,21 @@ def test_both_reward_scales_follow_from_steps(fourrooms, saved):
 def test_attempts_replay_from_their_actions(fourrooms, saved):
     evaluator = Evaluator(saved.policy, saved.params)
     attempts = attempt_all(evaluator, fourrooms, np.random.default_rng(1), attempts=3)
-    for attempt in (0, 10, 35):
-        state = fourrooms.start([attempt // 3])
+    for number in (0, 10, 35):
+        state = fourrooms.start([number // 3])
         places, reward = [int(fourrooms.places(state)[0])], 0.0
-        for action in attempts.actions[attempt, : attempts.lengths[attempt]]:
+        for action in attempts.actions[number, : attempts.lengths[number]]:
             reward += float(fourrooms.step(state, [int(action)]).reward[0])
             places.append(int(fourrooms.places(state)[0]))
         assert fourrooms.ended(state)[0]
-        assert reward == pytest.approx(float(attempts.rewards[attempt]))
-        assert places == attempts.visited(attempt).tolist()
+        assert reward == pytest.approx(float(attempts.rewards[number]))
+        assert places == attempts.visited(number).tolist()
 
 
 def test_equal_strategies_are_equal_sets_of_rooms(fourrooms, saved):
     evaluator = Evaluator(saved.policy, saved.params)
-    attempts = play(evaluator, fourrooms, fourrooms.start(np.zeros(60, int)), np.random.default_rng(2))
-    sets = [frozenset(attempts.visited(attempt).tolist()) for attempt in range(60)]
+    attempts = attempt(evaluator, fourrooms, fourrooms.start(np.zeros(60, int)), np.random.default_rng(2))
+    sets = [frozenset(attempts.visited(number).tolist()) for number in range(60)]
     assert len(set(sets)) == len(set(attempts.strategies.tolist())) > 1
     assert len({*zip(sets, attempts.strategies.tolist(), strict=True)}) == len(set(sets))
 
@@ -97,7 +97,7 @@ def test_entropy_of_known_distributions():
 
 
 def test_an_evaluation_repeats(fourrooms, saved):
-    first, second = (evaluate_policy(fourrooms, saved, attempts=8, sweep=(1.0, 0.5)) for _ in range(2))
+    first, second = (evaluate_policy(fourrooms, saved, attempts=8, temperatures=(1.0, 0.5)) for _ in range(2))
     assert first == second
     other = evaluate_policy(fourrooms, saved, attempts=8, seed=1)
     assert other["result"]["configurations"] != first["result"]["configurations"]
@@ -107,26 +107,26 @@ def test_an_evaluation_says_what_it_was_made_with(evaluation):
     assert len(evaluation["policy"]["hash"]) == 16
     assert evaluation["level_seeds"] == list(range(12))
     assert {"polychromic", "jax", "numpy", "minigrid", "python"} <= set(evaluation["versions"])
-    best = max(evaluation["sweep"], key=lambda figures: figures["success"]["mean"])
+    best = max(evaluation["sweep"], key=lambda metrics: metrics["success"]["mean"])
     assert evaluation["best"]["temperature"] == best["temperature"]
 
 
 def test_recordings_show_each_strategy_once_as_it_was_played(evaluation, fourrooms):
-    for task, shown in enumerate(evaluation["result"]["recordings"]):
+    for configuration, shown in enumerate(evaluation["result"]["recordings"]):
         rooms = [frozenset(strategy["rooms"]) for strategy in shown["strategies"]]
         assert len(set(rooms)) == len(rooms) == min(shown["distinct"], 6)
         assert sum(strategy["count"] for strategy in shown["strategies"]) <= 160
         for strategy in shown["strategies"]:
             path = np.reshape(strategy["path"], (-1, 3))
             assert len(path) == strategy["steps"] + 1
-            assert path[0, :2].tolist() == fourrooms.positions(fourrooms.start([task]))[0].tolist()
+            assert path[0, :2].tolist() == fourrooms.positions(fourrooms.start([configuration]))[0].tolist()
             assert np.abs(np.diff(path[:, :2], axis=0)).sum(axis=1).max() <= 1
             if strategy["solved"]:
                 x, y = path[-1, :2]
                 assert evaluation["legend"][str(shown["grid"][x * 19 + y])] == ["goal", ""]
 
 
-@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"temperature": -1.0}, {"sweep": (float("nan"),)}])
+@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"temperature": -1.0}, {"temperatures": (float("nan"),)}])
 def test_wrong_choices_are_refused(fourrooms, saved, wrong):
     with pytest.raises(UserError, match=r"must be"):
         evaluate_policy(fourrooms, saved, **wrong)

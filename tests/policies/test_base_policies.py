@@ -1,18 +1,17 @@
 """The shipped policies score what they claim, and are like the paper's."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import polychromic
 from polychromic.finetuning.attempts import attempt_all
-from polychromic.policies.files import available_policies, check_fits, policy_path
+from polychromic.policies.files import available_policies, policy_path
+from polychromic.policies.fit import check_fits
 from polychromic.policies.inference import Evaluator
+from polychromic.tasks.grids import paper_results
 from polychromic.tasks.grids.presets import BASE
 
-PAPER = json.loads((Path(polychromic.__file__).parent / "paper_results.json").read_text())["reward_and_success_percent"]
+PAPER = paper_results()["reward_and_success_percent"]
 
 
 def test_all_five_are_shipped_and_small():

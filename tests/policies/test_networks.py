@@ -144,7 +144,7 @@ def test_padding_and_place_of_a_mission_change_nothing():
     longer = {**obs, "missions": np.pad(obs["missions"][obs["mission"]], ((0, 0), (0, 3))), "mission": np.arange(6)}
     np.testing.assert_allclose(apply(PARAMS, longer, MEMORY)[0], logits, atol=1e-6)
     encoded = {name: part for name, part in obs.items() if name != "missions"}
-    encoded["mission_vectors"] = jax.jit(POLICY.encode)(PARAMS, obs["missions"])
+    encoded |= jax.jit(POLICY.encode)(PARAMS, {"missions": obs["missions"]})
     np.testing.assert_allclose(apply(PARAMS, encoded, MEMORY)[1], value, atol=1e-6)
 
 

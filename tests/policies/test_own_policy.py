@@ -22,7 +22,7 @@ def test_a_network_of_ones_own_takes_less_than_twenty_lines():
 @pytest.mark.parametrize("name", ["linear", "mine"])
 def test_a_network_of_ones_own_comes_back_from_its_file(name, tmp_path):
     state = WORLD.start([0, 1, 1])
-    names = {"poly": polychromic, "observe": observe, "world": WORLD, "state": state}
+    names = {"poly": polychromic, "world": WORLD, "state": state}
     for block in RECIPES:
         exec(compile(block, "policies.md", "exec"), names)
     policy = names[name]

@@ -3,7 +3,8 @@
 import pytest
 
 from polychromic.cli import main
-from polychromic.demo import DEMO, _triangles, parts
+from polychromic.demo import DEMO, parts
+from polychromic.tasks.triangle.report import in_sentences
 
 
 def test_the_demo_ends_in_a_report_and_plain_words(results):
@@ -48,11 +49,12 @@ def test_an_unknown_policy_is_one_line(tmp_path, capsys):
 def test_triangles_in_words():
     """Two graphs and two answers of each; the policies name 3, 1 and 2 different triangles."""
 
-    def figures(distinct):
+    def metrics(distinct):
         curve = {name: [[0.0], [0.0]] for name in ("diff_at_k", "creative_at_k")}
         strict = {"validity": [0.5, 1.0], "distinct": distinct, **curve}
         return {"attempts": 2, "ks": [2], "ceiling": {"triangles": [9, 9], "undiscovered": [4, 4]}, "strict": strict}
 
-    lines = _triangles({"pretrained": figures([2, 1]), "ppo": figures([1, 0]), "poly-ppo": figures([1, 1])})
+    found = {"pretrained": metrics([2, 1]), "ppo": metrics([1, 0]), "poly-ppo": metrics([1, 1])}
+    lines = in_sentences(found, "pretrained", "ppo", "poly-ppo")
     assert lines[0].startswith("pretrained: validity 0.750")
     assert "In 4 answers poly-ppo names 2 different triangles and ppo 1, where pretrained named 3." in lines[-1]

@@ -5,7 +5,6 @@ from PIL import Image
 
 import polychromic
 from polychromic.cli import main
-from polychromic.report.watch import terminal_picture
 
 
 def test_a_gif_has_a_frame_per_moment(results, tmp_path, capsys):
@@ -31,13 +30,13 @@ def test_the_terminal_shows_the_end_of_each_episode(results, capsys):
 def test_the_picture_of_a_level():
     world = polychromic.make("goto", seeds=[0])
     state = world.start([0])
-    lines = terminal_picture(world, state).splitlines()
+    lines = world.text(state).splitlines()
     assert len(lines) == 22
     assert all(len(line) == 44 for line in lines)
     x, y = world.positions(state)[0]
     assert lines[y][2 * x] in "▶▼◀▲"
     assert lines[0] == "█" * 44
-    assert "\033[" in terminal_picture(world, state, colours=True)
+    assert "\033[" in world.text(state, colours=True)
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,12 @@ def attempts_of(answers):
     nothing = np.zeros(count)
     return Attempts(
         rewards=nothing.astype(np.float32),
+        success=np.zeros(count, bool),
         lengths=np.full(count, 9),
         strategies=np.zeros(count, np.uint64),
         entropies=nothing,
         places=np.zeros((count, 10), np.int64),
-        actions=np.asarray(answers, np.uint16),
+        actions=np.asarray(answers, np.int32),
     )
 
 
@@ -39,7 +40,7 @@ def kinds():
     return triangle_answers(known[:2]), triangle_answers(new[:1])
 
 
-def test_figures_of_answers_that_can_be_counted_by_hand(kinds):
+def test_metrics_of_answers_that_can_be_counted_by_hand(kinds):
     known, new = kinds
     broken = np.full((1, 9), NO_ACTION)
     broken[0, 0] = END
@@ -62,17 +63,16 @@ def test_figures_of_answers_that_can_be_counted_by_hand(kinds):
     assert in_words(found).startswith("validity 0.500 (a graph has 2311, 399 to discover)")
 
 
-def test_pooled_figures_are_means_over_runs_and_graphs(kinds):
+def test_pooled_metrics_are_means_over_runs_and_graphs(kinds):
     known, new = kinds
     one = discoveries(attempts_of(np.repeat(known[:1], 8, axis=0)), (0,))
     other = discoveries(attempts_of(np.repeat(new, 8, axis=0)), (0,))
-    pooled = pooled_discoveries([{"triangle": one}, {"triangle": other}])
+    pooled = pooled_discoveries([one, other])
     assert pooled["bar_attempts"] == 8
     assert pooled["strict"]["validity"] == 1.0
     assert pooled["strict"]["diversity"] == pytest.approx(1.0)
     assert pooled["strict"]["creativity"] == pytest.approx(0.5 / 8)
     assert pooled["strict"]["range"]["creativity"] == [0.0, pytest.approx(1 / 8)]
-    assert pooled_discoveries([{"success": {}}]) is None
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def evaluated(tmp_path_factory):
     """Where `polychromic evaluate triangle` wrote about the shipped base policy."""
     path = tmp_path_factory.mktemp("evaluated") / "triangle.json"
     assert (
-        main(["evaluate", "triangle", "--attempts", "512", "--sweep", "never", "--seed", "9", "--out", str(path)]) == 0
+        main(["evaluate", "triangle", "--attempts", "512", "--scan", "never", "--seed", "9", "--out", str(path)]) == 0
     )
     return path
 
@@ -125,6 +125,6 @@ def test_commands_from_base_policy_to_report(evaluated, tmp_path, monkeypatch, c
 
 def test_wrong_requests_end_in_one_line(capsys):
     assert main(["finetune", "triangle", "--horizon", "12"]) == 2
-    assert "at most 9 tokens" in capsys.readouterr().err
+    assert "horizon is 12, which triangle does not know; it has no options" in capsys.readouterr().err
     assert main(["pretrain", "triangle", "--epochs", "3"]) == 2
     assert "triangle has no such option" in capsys.readouterr().err

@@ -164,7 +164,7 @@ def test_a_fork_is_a_copied_prefix(world):
     assert world.observe(fork)["tokens"][:, 2:4].tolist() == [[30, 40], [30, 41], [20, 42]]
     joined = world.concatenate([state, fork])
     assert len(joined) == 5
-    assert world.tasks(joined).tolist() == [0, 1, 1, 1, 0]
+    assert world.configurations(joined).tolist() == [0, 1, 1, 1, 0]
 
 
 def test_the_place_is_the_node_named_last(world):
@@ -176,8 +176,8 @@ def test_the_place_is_the_node_named_last(world):
     assert seen == [-1, 7, 7, 8, 8]
 
 
-def sums_to_ten(tasks, answers):
-    del tasks
+def sums_to_ten(configurations, answers):
+    del configurations
     return [float(sum(answer[answer > 0]) == 10) for answer in answers]
 
 
@@ -244,7 +244,7 @@ def test_wrong_calls_are_refused_in_words(world):
         world.start([3])
     with pytest.raises(UserError, match="last digit"):
         poly.make("triangle", seeds=(1, 11))
-    with pytest.raises(UserError, match="horizon is given"):
+    with pytest.raises(UserError, match="horizon is 5, which triangle does not know; it has no options"):
         poly.make("triangle", horizon=5)
     bad = poly.token_world(**{**GOOD, "reward": lambda *_: [0.0] * 7})
     with pytest.raises(UserError, match="reward returned"):

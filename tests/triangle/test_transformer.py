@@ -11,14 +11,16 @@ from polychromic.finetuning.advantages import estimate
 from polychromic.finetuning.collect import collect, roll
 from polychromic.finetuning.config import make_config
 from polychromic.finetuning.update import Coefficients, _minibatches_of_trajectories, init_learner, update
-from polychromic.policies.files import PolicyInfo, SavedPolicy, check_fits
+from polychromic.policies.files import PolicyInfo, SavedPolicy
+from polychromic.policies.fit import check_fits
 from polychromic.policies.inference import Evaluator
 
 NUM_TOKENS, ANSWER = 12, 4
 
 
-def close_to_ten(tasks, answers):
-    return [float(answer[answer > 0].sum() == 10 + task) for task, answer in zip(tasks, answers, strict=True)]
+def close_to_ten(configurations, answers):
+    wanted = 10 + np.asarray(configurations)
+    return [float(answer[answer > 0].sum() == total) for total, answer in zip(wanted, answers, strict=True)]
 
 
 @pytest.fixture(scope="module")

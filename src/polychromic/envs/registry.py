@@ -161,6 +161,10 @@ def make(task: str, *, seeds: Iterable[int] | None = None, **options: Any) -> Wo
             `polychromic.envs.grid.world.make` takes them; others have their own.
     """
     spec = spec_of(task)
+    for name in options:
+        if name not in spec.options:
+            has = f"it has {', '.join(spec.options)}" if spec.options else "it has no options"
+            raise UserError(f"{name} is {options[name]!r}, which {spec.name} does not know; {has}")
     given = options if seeds is None else {"seeds": seeds, **options}
     world = spec.make(**given)
     world.task = spec.recorded_name
@@ -169,12 +173,7 @@ def make(task: str, *, seeds: Iterable[int] | None = None, **options: Any) -> Wo
 
 def world_for(task: str, seeds: Sequence[int], **options: Any) -> World:
     """The world of a recorded task. Options that are None or empty are left to the task; one it has not is refused."""
-    spec = spec_of(task)
     given = {name: value for name, value in options.items() if value is not None and value != ""}
-    for name in given:
-        if name not in spec.options:
-            has = f"it has {', '.join(spec.options)}" if spec.options else "it has no options"
-            raise UserError(f"{name} is {given[name]!r}, which {spec.name} does not know; {has}")
     return make(task, seeds=seeds, **given)
 
 

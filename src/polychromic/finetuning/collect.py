@@ -245,10 +245,14 @@ def _forks(trunks: Steps, rule: ForkRule, num_forks: int, temperature: float, di
     returns = discounted_return(trunks.rewards, trunks.offsets, discount=discount)
     for trunk, (start, end) in enumerate(zip(trunks.offsets[:-1], trunks.offsets[1:], strict=True)):
         shown = TrunkSteps(trunks.logits[start:end] / temperature, trunks.values[start:end], returns[start:end])
-        steps = [int(step) for step in rule(shown, num_forks)]
+        returned = rule(shown, num_forks)
+        try:
+            steps = [int(step) for step in returned]
+        except (TypeError, ValueError):
+            steps = []
         if len(steps) != num_forks or any(not 0 <= step < end - start for step in steps):
             raise UserError(
-                f"fork_rule returned {steps} for a rollout of {end - start} steps; "
+                f"fork_rule returned {returned} for a rollout of {end - start} steps; "
                 f"it must return {num_forks} steps from 0 to {end - start - 1}"
             )
         forks += [(trunk, step) for step in steps]

@@ -43,13 +43,13 @@ class Config:
     configurations_per_iteration: int = 1
     """Configurations played in an iteration, each with its own budget; a shuffled cycle visits all equally often."""
     rollouts_per_state: int = 0
-    """N: seed rollouts of a configuration, and vines from each fork. 0: as many as the budget allows, the paper's 8."""
+    """N: trunk rollouts of a configuration, and vines from each fork. 0: as many as the budget allows, the paper's 8."""
     forks_per_rollout: int = 2
-    """p: rollout states along each seed rollout; N + N²p must fit into the budget. 0: no vines."""
+    """p: rollout states along each trunk rollout; N + N²p must fit into the budget. 0: no vines."""
     fork_rule: str = "spaced"
-    """Where seeds are forked: spaced, most-uncertain, worst-predicted, none, or your own package.module:function."""
+    """Where trunks fork: spaced, most-uncertain, worst-predicted, or your own package.module:function."""
     initial_states_form_groups: bool = True
-    """Whether the seed rollouts of a configuration are a group of their own."""
+    """Whether the trunk rollouts of a configuration are a group of their own."""
     places_include_prefix: bool = False
     """Whether a vine's places count from the initial state on, and not from its fork."""
     temperature: float = 1.0
@@ -97,7 +97,7 @@ class Config:
     ucb: float = 0.0
     """λ_UCB: adds λ · min(1, N(s, a)^(−1/2)) to every advantage."""
     ucb_counts: Literal["training", "iteration"] = "training"
-    """Whether N(s, a) runs over training (and is kept in checkpoints), or begins anew in every iteration."""
+    """Whether N(s, a) runs over training (and is kept in checkpoints), or begins again in every iteration."""
 
     # ---- update
     epochs: int = 2
@@ -134,8 +134,6 @@ class Config:
     def __post_init__(self) -> None:
         for name, value in checked_values(self).items():
             object.__setattr__(self, name, value)  # a list read from a file becomes a tuple, a 1 for a float 1.0
-        if self.fork_rule == "none":
-            object.__setattr__(self, "forks_per_rollout", 0)
         check_ranges(self, METHODS)
         check_together(self, METHODS)
 

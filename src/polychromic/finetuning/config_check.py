@@ -14,7 +14,7 @@ from polychromic.errors import UserError
 
 # Fields that hold the name of a function: these, or a user's own as package.module:function.
 NAMED_FUNCTIONS: dict[str, tuple[str, ...]] = {
-    "fork_rule": ("spaced", "most-uncertain", "worst-predicted", "none"),
+    "fork_rule": ("spaced", "most-uncertain", "worst-predicted"),
     "set_former": ("random", "disjoint"),
     "objective": ("polychromic", "mean-return", "best-of"),
     "diversity": ("distinct",),
@@ -80,7 +80,7 @@ def _of_type(name: str, value: Any, hint: Any) -> Any:
         return _finite(name, value, value)
     if hint is str:
         if not isinstance(value, str):
-            raise UserError(f"{name} is {value!r}; it must be a text")
+            raise UserError(f"{name} is {value!r}; it must be a string")
         return value
     if not (isinstance(value, tuple | list) and len(value) == len(get_args(hint))):
         raise UserError(f"{name} is {value!r}; it must be {len(get_args(hint))} numbers")
@@ -109,6 +109,8 @@ def check_ranges(config: Any, methods: dict[str, dict[str, Any]]) -> None:
     for name in _SHARES:
         if not 0 <= getattr(config, name) <= 1:
             raise UserError(f"{name} is {getattr(config, name)}; it must lie between 0 and 1")
+    if config.fork_rule == "none":
+        raise UserError("fork_rule is 'none'; for rollouts without vines give forks_per_rollout = 0")
     for name, known in NAMED_FUNCTIONS.items():
         given = getattr(config, name)
         if given not in known and not all(given.partition(":")):

@@ -167,7 +167,7 @@ def batch_logits(policy: Policy, params: Params, batch: Minibatch) -> Any:
         return logits.reshape(pieces, piece_steps, -1)
     table = {"missions": batch.missions}
     if policy.encode is not None:
-        table = {"mission_vectors": policy.encode(params, batch.missions)}
+        table = dict(policy.encode(params, table))
 
     def step(memory: Any, now: Any) -> tuple[Any, Any]:
         logits, _, memory = policy.apply(params, {**now, "mission": mission, **table}, memory)

@@ -43,7 +43,7 @@ def test_the_protocol_is_kept(goto):
     assert seen["image"].shape == (3, 7, 7, 3)
     assert seen["image"].dtype == np.uint8
     assert seen["mission"].shape == (3, goto.mission_tokens.shape[1])
-    assert goto.tasks(state).tolist() == [0, 1, 1]
+    assert goto.configurations(state).tolist() == [0, 1, 1]
     words = [WORDS[token] for token in seen["mission"][1] if token]
     assert words == goto.missions[1].split()
     result = goto.step(state, [0, 1, 2])
@@ -79,14 +79,14 @@ def test_a_fork_has_the_same_future_and_leaves_its_source_alone(goto, data):
 
 def test_rows_are_chosen_by_indices_masks_slices_and_numbers(goto):
     state = goto.start([0, 1, 2, 3])
-    assert goto.tasks(state[[3, 3, 0]]).tolist() == [3, 3, 0]
-    assert goto.tasks(state[np.array([True, False, True, False])]).tolist() == [0, 2]
-    assert goto.tasks(state[1:3]).tolist() == [1, 2]
-    assert goto.tasks(state[2]).tolist() == [2]
+    assert goto.configurations(state[[3, 3, 0]]).tolist() == [3, 3, 0]
+    assert goto.configurations(state[np.array([True, False, True, False])]).tolist() == [0, 2]
+    assert goto.configurations(state[1:3]).tolist() == [1, 2]
+    assert goto.configurations(state[2]).tolist() == [2]
     assert len(state[[]]) == 0
-    assert [goto.tasks(row).tolist() for row in state] == [[0], [1], [2], [3]]
+    assert [goto.configurations(row).tolist() for row in state] == [[0], [1], [2], [3]]
     both = goto.concatenate([state[[1]], state[[0, 2]]])
-    assert goto.tasks(both).tolist() == [1, 0, 2]
+    assert goto.configurations(both).tolist() == [1, 0, 2]
 
 
 def test_an_empty_batch_is_fine(goto):
@@ -97,15 +97,15 @@ def test_an_empty_batch_is_fine(goto):
     assert goto.places(state).shape == (0,)
 
 
-def reach_the_goal(env, task):
+def reach_the_goal(env, configuration):
     """Put the agent in front of FourRooms' goal."""
     full = polychromic.make("fourrooms", seeds=env.level_seeds, observation="full")
-    grid = full.codes(full.start([task])).reshape(19, 19)
+    grid = full.codes(full.start([configuration])).reshape(19, 19)
     x, y = np.argwhere(grid == codes.GOAL)[0]
-    free = {tuple(cell) for cell in env.free_cells(task).positions.tolist()}
+    free = {tuple(cell) for cell in env.free_cells(configuration).positions.tolist()}
     for direction, (dx, dy) in enumerate([(1, 0), (0, 1), (-1, 0), (0, -1)]):
         if (x - dx, y - dy) in free:
-            return env.start_at([task], [(x - dx, y - dy)], [direction]), (x, y)
+            return env.start_at([configuration], [(x - dx, y - dy)], [direction]), (x, y)
     raise AssertionError("the goal cannot be reached")
 
 
@@ -235,12 +235,12 @@ def test_wrong_actions_leave_the_state_unchanged(goto, actions, message):
     assert np.array_equal(state.bytes, before)
 
 
-def test_wrong_tasks_positions_and_states_are_refused(goto, rooms):
-    with pytest.raises(UserError, match="6 is out of range; this world has configurations 0 … 5"):
+def test_wrong_configurations_positions_and_states_are_refused(goto, rooms):
+    with pytest.raises(UserError, match="configurations: 6 is out of range; this world has 0 … 5"):
         goto.start([0, 6])
-    with pytest.raises(UserError, match="tasks"):
+    with pytest.raises(UserError, match="configurations: expected integers"):
         goto.start([0.5])
-    with pytest.raises(UserError, match=r"\(0, 0\), which is not a free cell of task 2"):
+    with pytest.raises(UserError, match=r"\(0, 0\), which is not a free cell of configuration 2"):
         goto.start_at([2], [(0, 0)], [0])
     with pytest.raises(UserError, match="not a free cell"):
         goto.start_at([2], [(99, 1)], [0])
@@ -250,7 +250,7 @@ def test_wrong_tasks_positions_and_states_are_refused(goto, rooms):
         goto.start_at([2], goto.free_cells(2).positions[:1], [4])
     with pytest.raises(UserError, match="a state of this world"):
         goto.step(rooms.start([0]), [0])
-    with pytest.raises(UserError, match="tasks cannot be read"):
+    with pytest.raises(UserError, match="configurations cannot be read"):
         goto.start([[0], [1, 2]])
     with pytest.raises(UserError, match="at least one state"):
         goto.concatenate([])
@@ -258,7 +258,7 @@ def test_wrong_tasks_positions_and_states_are_refused(goto, rooms):
         goto.render(goto.start([0]), 9)
 
 
-@pytest.mark.parametrize("name", ["tasks", "steps", "ended", "positions", "directions", "carried", "places", "codes"])
+@pytest.mark.parametrize("name", ["configurations", "steps", "ended", "positions", "directions", "carried", "places", "codes"])
 def test_whatever_reads_a_state_checks_it(goto, rooms, name):
     for wrong in (rooms.start([0]), None):
         with pytest.raises(UserError, match="a state of this world"):
@@ -273,7 +273,7 @@ def test_wrong_rows_are_refused(goto, rows):
 
 
 @pytest.mark.parametrize(
-    ("rows", "tasks", "message"),
+    ("rows", "configurations", "message"),
     [
         ([9], [0], "do not fit"),
         ([0.0], [0], "do not fit"),
@@ -282,16 +282,16 @@ def test_wrong_rows_are_refused(goto, rows):
         ([0], [9], "out of range"),
     ],
 )
-def test_a_wrong_restart_changes_nothing(goto, rows, tasks, message):
+def test_a_wrong_restart_changes_nothing(goto, rows, configurations, message):
     state = goto.start([3, 4, 5])
     missions = goto.observe(state)["mission"]
     before = state.bytes.copy()
     with pytest.raises(UserError, match=message):
-        goto.restart(state, rows, tasks)
+        goto.restart(state, rows, configurations)
     assert np.array_equal(state.bytes, before)
     assert np.array_equal(goto.observe(state)["mission"], missions)
     goto.restart(state, [True, False, True], [1, 2])
-    assert goto.tasks(state).tolist() == [1, 4, 2]
+    assert goto.configurations(state).tolist() == [1, 4, 2]
     assert np.array_equal(goto.observe(state)["mission"], goto.mission_tokens[[1, 4, 2]])
 
 

@@ -60,7 +60,7 @@ def check_fork(
     Args:
         env: a function that makes an environment, a registered id, an environment with a spec, a world of
             `from_gymnasium` (checked as it is set up), or any other world (checked through its protocol).
-        seeds: reset seeds, by default 0, 1, 2; for a world that is not Gymnasium's, its tasks.
+        seeds: reset seeds, by default 0, 1, 2; for a world that is not Gymnasium's, its configurations.
         steps: length of the episodes that are forked at their start, middle and end.
         fork, clone, restore, reseed, text_length, tokenize: as for `from_gymnasium`; `auto` tries the ways in turn.
             A world has its own.
@@ -68,7 +68,7 @@ def check_fork(
             player the proof reaches states that random actions do not.
         seed: fixes the random actions of the proof.
     """
-    tasks, seeds = seeds, range(PROOF_SEEDS) if seeds is None else seeds
+    configurations, seeds = seeds, range(PROOF_SEEDS) if seeds is None else seeds
     if not len(seeds) or steps < 1:
         raise UserError(f"seeds is {list(seeds)} and steps is {steps}; give at least one of each")
     recipe = getattr(env, "recipe", None)
@@ -89,7 +89,7 @@ def check_fork(
     if isinstance(recipe, Recipe):
         return prove_method(recipe, seeds, steps, act, seed)
     if world:
-        return _prove_world(env, tasks, steps, seed)
+        return _prove_world(env, configurations, steps, seed)
     made = maker_of(env)
     recipe = recipe_of(
         made,
@@ -193,11 +193,11 @@ class _WorldSubject:
         return Outcome(tuple(seen), arrays, reward, terminated, truncated)
 
 
-def _prove_world(world: World, tasks: Sequence[int] | None, steps: int, seed: int) -> ForkReport:
-    chosen = range(min(3, world.num_configurations)) if tasks is None else tasks
-    wrong = [task for task in chosen if not 0 <= task < world.num_configurations]
+def _prove_world(world: World, configurations: Sequence[int] | None, steps: int, seed: int) -> ForkReport:
+    chosen = range(min(3, world.num_configurations)) if configurations is None else configurations
+    wrong = [number for number in chosen if not 0 <= number < world.num_configurations]
     if wrong:
-        raise UserError(f"seeds holds {wrong[0]}; the tasks of this world are 0 to {world.num_configurations - 1}")
+        raise UserError(f"seeds holds {wrong[0]}; the configurations of this world are 0 to {world.num_configurations - 1}")
     findings = prove(_WorldSubject(world), chosen, steps, world.num_actions, seed)
     checks = _checks(findings, "state[rows]", False, None)
     return ForkReport(type(world).__name__, "state[rows]", tuple(checks))

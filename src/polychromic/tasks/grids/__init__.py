@@ -13,7 +13,7 @@ from polychromic.envs.registry import Later, Metric, TaskSpec, register, registe
 from polychromic.errors import UserError
 from polychromic.tasks.grids.defaults import grid_settings
 
-OPTIONS = ("horizon", "time_penalty", "observation")
+OPTIONS = ("horizon", "time_penalty", "reward", "observation", "mission_length")
 # Base policies that see or remember more than the shipped one of a task; `polychromic pretrain` makes them.
 VARIANTS = {"fourrooms-full": "fourrooms", "goto-full": "goto", "goto-memory": "goto"}
 

@@ -9,9 +9,11 @@ from safetensors.numpy import load_file, save_file
 
 import polychromic
 from polychromic.envs.grid.codes import CODE_TRIPLES
+from polychromic.envs.grid.fit import unseen_word
 from polychromic.envs.grid.missions import WORDS, token_table
 from polychromic.errors import UserError
-from polychromic.policies.files import PolicyInfo, SavedPolicy, check_fits, check_words, load_policy, save_policy
+from polychromic.policies.files import PolicyInfo, SavedPolicy, load_policy, save_policy
+from polychromic.policies.fit import check_fits
 from polychromic.policies.networks import cnn_policy, mlp_policy
 from polychromic.policies.protocol import Policy
 from polychromic.policies.tensors import write_tensors
@@ -169,11 +171,11 @@ def test_a_vocabulary_that_means_other_words_is_refused():
     policy = cnn_policy(
         width=7, height=7, code_triples=TRIPLES, num_words=len(WORDS), channels=(2, 2, 2), word_units=2, head_units=2
     )
-    world = polychromic.make("goto", seeds=[0])
+    world, params = polychromic.make("goto", seeds=[0]), policy.init(jax.random.key(0))
 
     def check(vocabulary):
         info = PolicyInfo(task=world.task, observation="partial", vocabulary=tuple(vocabulary))
-        check_fits(SavedPolicy(policy, None, replace(info, source="goto.safetensors")), world)
+        check_fits(SavedPolicy(policy, params, replace(info, source="goto.safetensors")), world)
 
     check(WORDS)
     swapped = [*WORDS[:20], WORDS[21], WORDS[20], *WORDS[22:]]
@@ -186,9 +188,9 @@ def test_a_vocabulary_that_means_other_words_is_refused():
 
 
 def test_a_word_without_a_token_is_refused():
-    info = PolicyInfo(vocabulary=WORDS)
-    with pytest.raises(UserError, match="'<unknown>', word 4 of the mission 'go to the zebra'"):
-        check_words("here", info, ["go to the zebra"], token_table(["go to the zebra"]))
-    short = PolicyInfo(vocabulary=WORDS[:5])
-    with pytest.raises(UserError, match=r"'\?', word 3"):
-        check_words("here", short, ["go to the box"], token_table(["go to the box"]))
+    def unseen(vocabulary, mission):
+        return unseen_word({"vocabulary": vocabulary, "words_seen": ()}, [mission], token_table([mission]))
+
+    assert "'<unknown>', word 4 of the mission 'go to the zebra'" in unseen(WORDS, "go to the zebra")
+    assert "'?', word 3" in unseen(WORDS[:5], "go to the box")
+    assert unseen(WORDS, "go to the box") == ""

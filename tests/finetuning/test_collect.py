@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from small_worlds import bandit, cross, table_policy
@@ -13,7 +15,7 @@ def collected(world, **given):
     return collect(Evaluator(saved.policy, saved.params), world, np.array([0]), np.random.default_rng(0), **options)
 
 
-def test_seeds_and_vines_fill_the_budget_and_form_groups():
+def test_trunks_and_vines_fill_the_budget_and_form_groups():
     rollouts = collected(cross())
     assert rollouts.num_trajectories == 4 + 4 * 4 * 2
     assert rollouts.groups.shape == (1 + 8, 4)
@@ -31,14 +33,14 @@ def test_initial_states_need_not_form_groups():
     assert collected(cross(), initial_states_form_groups=False).groups.min() == 4
 
 
-def test_a_vine_starts_in_the_state_of_its_seed_at_the_fork():
+def test_a_vine_starts_in_the_state_of_its_trunk_at_the_fork():
     rollouts = collected(cross())
     first_cells = rollouts.obs["cell"][rollouts.offsets[:-1]]
-    for seed in range(4):
-        start, end = rollouts.offsets[seed : seed + 2]
+    for trunk in range(4):
+        start, end = rollouts.offsets[trunk : trunk + 2]
         cells = rollouts.obs["cell"][start:end]
         for fork, step in enumerate(spaced(TrunkSteps(cells, cells, cells), 2)):
-            vines = rollouts.groups[1 + 2 * seed + fork]
+            vines = rollouts.groups[1 + 2 * trunk + fork]
             assert (first_cells[vines] == cells[step]).all()
 
 
@@ -46,9 +48,9 @@ def test_a_vine_has_what_is_left_of_the_horizon():
     world = cross()
     rollouts = collected(world)
     lengths = np.diff(rollouts.offsets)
-    for seed in range(4):
-        for fork, step in enumerate([lengths[seed] // 3, 2 * lengths[seed] // 3]):
-            assert (lengths[rollouts.groups[1 + 2 * seed + fork]] <= world.horizon - step).all()
+    for trunk in range(4):
+        for fork, step in enumerate([lengths[trunk] // 3, 2 * lengths[trunk] // 3]):
+            assert (lengths[rollouts.groups[1 + 2 * trunk + fork]] <= world.horizon - step).all()
 
 
 def test_steps_of_a_trajectory_follow_each_other():
@@ -96,23 +98,24 @@ def test_fork_rules():
     assert spaced(TrunkSteps(None, np.zeros(1), None), 2) == [0, 0]
     logits = np.array([[9.0, 0.0], [0.0, 0.0], [5.0, 0.0], [1.0, 0.0]])
     assert most_uncertain(TrunkSteps(logits, np.zeros(4), np.zeros(4)), 2) == [1, 3]
-    seed = TrunkSteps(logits, np.array([0.0, 1.0, 0.2, 0.9]), np.array([1.0, 1.0, 1.0, 1.0]))
-    assert worst_predicted(seed, 2) == [0, 2]
+    trunk = TrunkSteps(logits, np.array([0.0, 1.0, 0.2, 0.9]), np.array([1.0, 1.0, 1.0, 1.0]))
+    assert worst_predicted(trunk, 2) == [0, 2]
     assert worst_predicted(TrunkSteps(logits[:1], np.zeros(1), np.zeros(1)), 2) == [0, 0]
 
 
-@pytest.mark.parametrize("steps", [[0], [0, 99], [-1, 0]])
+@pytest.mark.parametrize("steps", [[0], [0, 99], [-1, 0], None, 3, ["a", "b"], [None, None]])
 def test_a_users_fork_rule_is_checked(steps):
-    with pytest.raises(UserError, match="fork_rule returned"):
-        collected(cross(), fork_rule=lambda _seed, _forks: steps)
+    right = r"for a rollout of \d steps; it must return 2 steps from 0 to \d$"
+    with pytest.raises(UserError, match=f"^fork_rule returned {re.escape(str(steps))} {right}"):
+        collected(cross(), fork_rule=lambda _trunk, _forks: steps)
 
 
 def test_fork_rules_see_the_policy_that_played_and_discounted_returns():
     seen = []
 
-    def look(seed, num_forks):
-        seen.append(seed)
-        return spaced(seed, num_forks)
+    def look(trunk, num_forks):
+        seen.append(trunk)
+        return spaced(trunk, num_forks)
 
     world = cross()
     logits = np.random.default_rng(0).normal(size=(13, 4)).astype(np.float32)
@@ -121,11 +124,11 @@ def test_fork_rules_see_the_policy_that_played_and_discounted_returns():
         Evaluator(saved.policy, saved.params), world, np.array([0]), np.random.default_rng(0),
         rollouts_per_state=4, forks_per_rollout=2, fork_rule=look, temperature=2.0, discount=0.5,
     )  # fmt: skip
-    for index, seed in enumerate(seen):
+    for index, trunk in enumerate(seen):
         start, end = rollouts.offsets[index : index + 2]
-        np.testing.assert_allclose(seed.logits, logits[rollouts.obs["cell"][start:end]] / 2)
+        np.testing.assert_allclose(trunk.logits, logits[rollouts.obs["cell"][start:end]] / 2)
         last = rollouts.rewards[end - 1]
-        np.testing.assert_allclose(seed.returns, last * 0.5 ** np.arange(end - start)[::-1])
+        np.testing.assert_allclose(trunk.returns, last * 0.5 ** np.arange(end - start)[::-1])
 
 
 def test_truncated_ends_have_a_value_and_terminal_ones_do_not():

@@ -30,12 +30,13 @@ def hand_made(rewards, lengths, labels, groups, cells=None, actions=None, values
         values=np.zeros(steps, np.float32) if values is None else np.asarray(values, np.float32),
         rewards=np.asarray(rewards, np.float32),
         offsets=offsets,
-        tasks=np.zeros(count, np.int64),
+        configurations=np.zeros(count, np.int64),
         terminated=np.ones(count, bool),
+        success=np.ones(count, bool),
         final_values=np.zeros(count, np.float32),
         labels=np.asarray(labels, np.uint64),
         groups=np.asarray(groups),
-        num_seeds=count,
+        num_trunks=count,
     )
 
 
@@ -171,8 +172,8 @@ def test_ucb_adds_the_bonus_of_running_counts():
 def test_counts_tell_configurations_apart():
     same = {"cells": [0] * 9, "actions": [0] * 9}
     rollouts = hand_made(**FOUR, **same)
-    tasks = Rollouts(**{**rollouts.__dict__, "tasks": np.array([0, 1, 1, 0])})
-    np.testing.assert_array_equal(VisitCounts().add(tasks), [4, 4, 4, 5, 5, 5, 5, 5, 4])
+    apart = Rollouts(**{**rollouts.__dict__, "configurations": np.array([0, 1, 1, 0])})
+    np.testing.assert_array_equal(VisitCounts().add(apart), [4, 4, 4, 5, 5, 5, 5, 5, 4])
 
 
 def test_counts_follow_a_configuration_through_iterations_that_deal_it_another_place():
@@ -180,12 +181,12 @@ def test_counts_follow_a_configuration_through_iterations_that_deal_it_another_p
     world = polychromic.make("goto", seeds=saved.info.configurations[:3], observation=saved.info.observation)
     evaluator = Evaluator(saved.policy, saved.params, world.tables())
     visits, by_hand, again = VisitCounts(), Counter(), 0
-    for tasks in ([1, 0], [2, 1]):
-        rollouts = collect(evaluator, world, np.array(tasks), np.random.default_rng(0), rollouts_per_state=8)
+    for configurations in ([1, 0], [2, 1]):
+        rollouts = collect(evaluator, world, np.array(configurations), np.random.default_rng(0), rollouts_per_state=8)
         owner = np.repeat(rollouts.configurations, np.diff(rollouts.offsets))
         seen = [
-            (task, codes.tobytes(), int(direction), int(action))
-            for task, codes, direction, action in zip(
+            (configuration, codes.tobytes(), int(direction), int(action))
+            for configuration, codes, direction, action in zip(
                 owner.tolist(), rollouts.obs["codes"], rollouts.obs["direction"], rollouts.actions, strict=True
             )
         ]
@@ -293,14 +294,33 @@ def test_mean_return_gives_the_ordinary_policy_gradient_up_to_its_constant(num_r
     np.testing.assert_allclose(expected, constant * true, atol=1e-7)
 
 
-def test_collected_rollouts_flow_into_estimates():
+def test_what_was_collected_gets_the_advantages_of_its_groups_in_the_window_and_gae_after_it():
     world = cross()
     saved = table_policy(world)
+    critic = {"table": np.linspace(0, 0.5, 13).astype(np.float32)}
     rollouts = collect(
-        Evaluator(saved.policy, saved.params), world, np.array([0]), np.random.default_rng(0),
+        Evaluator(saved.policy, {**saved.params, "critic": critic}), world, np.array([0]), np.random.default_rng(0),
         rollouts_per_state=8, forks_per_rollout=2,
     )  # fmt: skip
-    targets = estimate(rollouts, make_config("poly-ppo"), np.random.default_rng(0))
-    assert targets.advantages.shape == (rollouts.num_steps,)
+    expected = gae(rollouts.rewards, rollouts.values, rollouts.offsets, gae_lambda=0.95)
+    spans = list(zip(rollouts.offsets[:-1], rollouts.offsets[1:], strict=True))
+    inside = 0
+    for group in rollouts.groups:
+        returns = [rollouts.rewards[slice(*spans[member])].sum() for member in group]
+        visited = []
+        for member in group:
+            start, end = spans[member]
+            last = world.moves[rollouts.obs["cell"][end - 1], rollouts.actions[end - 1]]
+            visited.append(frozenset([*rollouts.obs["cell"][start:end].tolist(), int(last)]))
+        labels = [visited.index(places) for places in visited]
+        for member, advantage in zip(group, polychromic_advantages(returns, labels, set_size=4), strict=True):
+            start, end = spans[member]
+            expected[start : min(start + 6, end)] = advantage
+            inside += min(6, end - start)
+    assert 0 < inside < rollouts.num_steps
+    config = make_config("poly-ppo", num_sets=0, window=5, normalise="none")
+    targets = estimate(rollouts, config, np.random.default_rng(0))
+    np.testing.assert_allclose(targets.advantages, expected, atol=1e-6)
     assert targets.advantages.dtype == np.float32
-    assert targets.advantages.mean() == pytest.approx(0, abs=1e-5)
+    normalised = estimate(rollouts, make_config("poly-ppo", num_sets=0, window=5), np.random.default_rng(0))
+    np.testing.assert_allclose(normalised.advantages, (expected - expected.mean()) / expected.std(), atol=1e-4)

@@ -57,7 +57,7 @@ def main(folder):
     changed = 0.0
     for seed, found in enumerate(together):
         expected = finetune(world, saved, out=folder / f"once-{seed}", seed=seed, **once)
-        for name in ("steps", "tasks", "return", "successes"):
+        for name in ("steps", "configurations", "return", "successes"):
             assert [line[name] for line in found.metrics] == [line[name] for line in expected.metrics], (seed, name)
         pairs = zip(*map(jax.tree.leaves, (found.policy.params, expected.policy.params, saved.params)), strict=True)
         for one, other, before in pairs:

@@ -12,11 +12,11 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from polychromic.envs.describe import describe_world
 from small_worlds import bandit, cross, table_policy
 
 import polychromic
 from polychromic import UserError
+from polychromic.envs.protocol import description
 from polychromic.finetuning import advantages
 from polychromic.finetuning.config import make_config
 from polychromic.finetuning.loop import (
@@ -300,8 +300,8 @@ def test_a_run_does_not_go_on_in_another_grid_world(tmp_path, changes, name, bef
 
 def test_gymnasium_worlds_are_told_apart():
     def described(name, **changes):
-        given = {"tasks": range(2), "place": lambda env: int(env.unwrapped.state[0])} | changes
-        return describe_world(polychromic.from_gymnasium(name, **given))
+        given = {"seeds": range(2), "place": lambda env: int(env.unwrapped.state[0])} | changes
+        return description(polychromic.from_gymnasium(name, **given))
 
     cart, other = described("CartPole-v1"), described("CartPole-v0")
     assert cart["task"] == "CartPole-v1"
@@ -315,7 +315,7 @@ def test_gymnasium_worlds_are_told_apart():
 def test_a_world_may_describe_itself():
     world = cross()
     world.describe = lambda: {"wind": 3}
-    assert describe_world(world)["wind"] == 3
+    assert description(world)["wind"] == 3
 
 
 def test_foreign_folders_are_left_alone(tmp_path):

@@ -34,8 +34,8 @@ def evaluator(world):
 def test_sampled_estimates_agree_with_dynamic_programming(world, evaluator):
     exact = exact_scores(world, evaluator)
     each = 4000
-    tasks = np.repeat(np.arange(world.num_configurations), each)
-    steps = roll(evaluator, world, world.start(tasks), np.random.default_rng(0))
+    configurations = np.repeat(np.arange(world.num_configurations), each)
+    steps = roll(evaluator, world, world.start(configurations), np.random.default_rng(0))
     returns = np.add.reduceat(steps.rewards, steps.offsets[:-1]).reshape(world.num_configurations, each)
     success = (returns > 0).mean(axis=1)
     assert 0.02 < exact.success.mean() < 0.98

@@ -1,6 +1,6 @@
 """One iteration from collecting to the update, against numbers that were written down once.
 
-    python tests/finetune/test_golden.py
+    python tests/finetuning/test_golden.py
 
 writes them anew; do so only when an iteration is meant to change, and say why in the commit.
 """

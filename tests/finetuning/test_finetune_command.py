@@ -53,13 +53,15 @@ def refused(capsys, *args):
         (["fourrooms", "--forks-per-rollout", "0", "--no-initial-states-form-groups"], "no group is left"),
         (["fourrooms", "--objective", "bestof"], "objective is 'bestof'; did you mean 'best-of'?"),
         (["fourrooms", "--objective", "nowhere.at:all"], "objective is 'nowhere.at:all', which cannot be imported"),
+        (["fourrooms", "--fork-rule", "none"], "fork_rule is 'none'; for rollouts without vines give"),
         (["fourrooms", "--seed", "-1"], "seed is -1; it must be at least 0"),
         (["fourrooms", "--preset", "papr"], "preset is 'papr'; did you mean 'paper'?"),
-        (["fouroms"], "task is 'fouroms'; did you mean 'fourrooms'?"),
+        (["fouroms"], "task: there is no task 'fouroms'; did you mean 'fourrooms'?"),
         ([], "TASK is missing"),
         (["--method", "ppo"], "TASK is missing"),
         (["fourrooms", "--settings", "nothing.toml"], "settings: nothing.toml cannot be read"),
         (["fourrooms", "--policy", "goto"], "task is BabyAI-GoTo-v0, the world runs MiniGrid-FourRooms-v0"),
+        (["fourrooms", "--observation", "full"], "observation is 'partial', the world shows 'full'"),
         (["fourrooms", "--wandb", "mine"], "wandb is not installed; pip install 'polychromic[wandb]'"),
     ],
 )  # fmt: skip
@@ -125,7 +127,6 @@ def test_presets_and_forks():
     paper = parse(["fourrooms", "--preset", "paper"])[1]
     assert (paper.credit, paper.initial_states_form_groups) == ("last", False)
     assert parse(["fourrooms", "--forks-per-rollout", "0"])[1].group_size == 136
-    assert parse(["fourrooms", "--fork-rule", "none"])[1].group_size == 136
 
 
 def test_a_run_is_made_continued_read_and_described(capsys):
