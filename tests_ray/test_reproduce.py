@@ -14,7 +14,7 @@ def test_a_table_is_made_and_made_again_from_the_same_cells(tmp_path, capsys):
         rollouts=1,
         points=1,
         perturbed=True,
-        settings={"budget": 4, "rollouts_per_state": 4, "forks_per_rollout": 0},
+        settings={"budget": 6, "forks_per_rollout": 0},
     )
     given = Arguments(
         "tables", quick=True, only=("chosen",), out=tmp_path / "cells", results=tmp_path / "results", workers=1

@@ -69,7 +69,7 @@ def test_sweeps_take_its_name(folder):
     assert len(list((folder / "sweep").glob("*/figures.json"))) == 2, told
 
 
-def test_what_a_run_names_is_not_imported_without_a_word(folder, tmp_path):
+def test_what_a_run_names_is_not_imported_without_a_word(folder):
     """The run was made by somebody else: its task is code."""
     command(folder, "finetune", NAME, "--method", "ppo", *SMALL, "--out", "runs/theirs")
     told = command(folder, "evaluate", "runs/theirs", code=2)

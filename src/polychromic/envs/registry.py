@@ -52,11 +52,6 @@ class Section(NamedTuple):
     """Package and file of JavaScript that sets `taskSections[metric]` to a function from a comparison to an element."""
 
 
-def _no_settings(method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    del method, preset, changes
-    return {}
-
-
 @dataclass(frozen=True)
 class TaskSpec:
     """A task: how its worlds are made, and what is good for it."""
@@ -73,8 +68,10 @@ class TaskSpec:
     """Which options `make` takes beside seeds; the description of a world holds those it was made with."""
     base_policy: str = ""
     """The policy that fine-tuning begins with: the name of a shipped one, or a file."""
-    settings: Callable[[str, str, Mapping[str, Any]], dict[str, Any]] = _no_settings
-    """(method, preset, the user's changes) -> settings of fine-tuning that are good here."""
+    settings: Mapping[str, Any] | Callable[[str, str, Mapping[str, Any]], Mapping[str, Any]] = field(
+        default_factory=dict
+    )
+    """Settings of fine-tuning that are good here, or a function of (method, preset, the user's changes) to them."""
     attempts: int = 160
     """Attempts at each configuration in an evaluation."""
     metrics: tuple[Metric, ...] = ()
@@ -92,6 +89,10 @@ class TaskSpec:
     def recorded_name(self) -> str:
         """What files call it."""
         return self.file_name or self.name
+
+    def settings_for(self, method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """What is good here for a method under a preset, where a user has made these changes."""
+        return dict(self.settings(method, preset, changes) if callable(self.settings) else self.settings)
 
 
 Family = Callable[[str], TaskSpec | None]

@@ -216,7 +216,7 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
             raise UserError(f"{name} is not a setting; {nearest(name, known)}".rstrip("; "))
     readings = {**PRESETS[preset], **(_PAPER_SETS if preset == "paper" and method.startswith("poly") else {})}
     spec = find_spec(task) if task else None
-    good_here = spec.settings(method, preset, changes) if spec else {}
+    good_here = spec.settings_for(method, preset, changes) if spec else {}
     return Config(**{**readings, **METHODS[method], **good_here, **changes, "method": method})
 
 

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from polychromic.envs.registry import Later, Metric, Section, TaskSpec, register
-
-
-def _settings(method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Answers are a few tokens long, so the window of the polychromic advantage is the first of them."""
-    del method, preset, changes
-    return {"window": 0}
-
 
 register(
     TaskSpec(
@@ -20,7 +10,7 @@ register(
         make=Later("polychromic.tasks.triangle.answers:triangle_world"),
         about="name a triangle of a hidden graph, token by token",
         base_policy="triangle",
-        settings=_settings,
+        settings={"window": 0},  # answers are a few tokens long
         attempts=1000,
         metrics=(
             Metric(
