@@ -3,7 +3,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from reproduction.plan import FULL
+from reproduction.plans import FULL
 
 from polychromic import UserError
 from polychromic.finetuning.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS
@@ -27,7 +27,7 @@ def test_the_papers_grid_tasks_have_the_settings_that_the_search_chose():
         for method, chosen in methods.items():
             config = asdict(make_config(method, task))
             assert {name: config[name] for name in chosen} == chosen
-            assert config["iterations"] * config["configurations_per_iteration"] == FULL.length[task]
+            assert config["iterations"] * config["configurations_per_iteration"] == FULL.tasks[task].lengths["tables"]
     goto, pickup = make_config("ppo-ucb", "goto"), make_config("ppo-ucb", "pickup")
     assert goto == pickup != make_config("ppo-ucb")
     assert make_config("grpo", "goto") == make_config("grpo")
