@@ -11,8 +11,8 @@ import polychromic
 from polychromic import UserError
 from polychromic.envs.grid.expert import expert_for
 from polychromic.envs.grid.starts import within_walk
-from polychromic.evaluate.perturbed import HIGH_TEMPERATURE, perturbed_starts, score_starts
-from polychromic.finetuning.attempts import attempt_all
+from polychromic.envs.grid.world import GridWorld
+from polychromic.evaluate.perturbed import perturbed_starts, score_starts
 from polychromic.policies.inference import Evaluator
 from walkers import walker
 
@@ -63,15 +63,20 @@ def test_fourrooms_goals_can_be_walked_to_from_every_start():
         assert goal in reached
 
 
-def test_starts_lie_in_visited_rooms_in_different_cells_and_repeat():
+def test_starts_lie_in_visited_rooms_in_different_cells_and_repeat(monkeypatch):
+    explored = []
+
+    def chosen(world, visited, per_place, rng, choose=GridWorld.other_starts):
+        explored.extend(visited)
+        return choose(world, visited, per_place, rng)
+
+    monkeypatch.setattr(GridWorld, "other_starts", chosen)
     world, evaluator, starts = starts_of("fourrooms", range(5), per_room=10)
-    rng = np.random.default_rng([0, 3])
-    explored = attempt_all(evaluator, world, rng, attempts=20, temperature=HIGH_TEMPERATURE)
     for configuration in range(5):
         own = starts.configurations == configuration
-        visited = set(
-            np.concatenate([explored.visited(configuration * 20 + attempt) for attempt in range(20)]).tolist()
-        )
+        visited = set(explored[configuration].tolist())
+        assert len(explored[configuration]) >= 20 * 2  # the places of 20 rollouts, each with a first and a last one
+        assert int(world.places(world.start([configuration]))[0]) in visited
         assert set(starts.places[own].tolist()) == visited
         assert np.unique(starts.places[own], return_counts=True)[1].tolist() == [10] * len(visited)
         assert len(np.unique(starts.where["positions"][own], axis=0)) == own.sum()
