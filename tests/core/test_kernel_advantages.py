@@ -94,7 +94,7 @@ def test_clusters_are_chains_whatever_the_order():
 
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), "0.5", True, None, 1.5, [0.5]])
 def test_a_threshold_that_no_similarity_can_be_compared_with_is_refused(threshold):
-    with pytest.raises(UserError, match="^threshold is "):
+    with pytest.raises(UserError, match=r"^threshold is "):
         clusters_from_kernel(np.eye(3), threshold=threshold)
 
 
