@@ -57,7 +57,7 @@ def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command
     parts = [f"The reference: {'; '.join(made)}."] if made else []
     parts.append(bare(_changes_table(lines)))
     parts += [f"![What decides the outcome on {title_of(task, TASKS)}]({figure})"] if figure else []
-    parts.append(folded("All figures of these runs", bare(_absolute_table(lines))))
+    parts.append(folded("All metrics of these runs", bare(_absolute_table(lines))))
     parts += [bare(pattern)] if pattern.rows else []
     usual = [line for line in lines if line.part != OBSERVATION]
     other = [line for line in lines if line.part == OBSERVATION]
@@ -92,10 +92,10 @@ def _changes_table(lines: Sequence[Line]) -> Table:
     spreads = [(name, *seed_spread(alike, name)) for name in ("success", "perturbed")]
     told_of = [f"{100 * spread:.1f} points of {name} (p = {p:.2f})" for name, spread, _, p in spreads]
     note = (
-        f"What a change adds, in points, with 99 % intervals, as there are many of them; {BOLD}. An interval with zero "
-        "in it does not say that there is no effect, but that none larger than its ends is likely. What seeds differ "
-        f"by is taken from all these lines together, {spreads[0][2]} degrees of freedom: a standard deviation of "
-        f"{' and '.join(told_of)}, where a small p of Bartlett's test would say that lines differ in it."
+        f"What a change adds, in points, with 99 % intervals, because there are many of them; {BOLD}. An interval that "
+        "contains zero does not mean that there is no effect, only that one beyond its ends is unlikely. The variance "
+        f"between seeds is pooled over all these lines, {spreads[0][2]} degrees of freedom: a standard deviation of "
+        f"{' and '.join(told_of)}; a small p of Bartlett's test would mean that lines differ in it."
     )
     columns = ("factor", "change", "minus", *(f"Δ {COMPARED[name]}" for name in CHANGED), "seeds")
     return Table("", note, columns, tuple(rows))

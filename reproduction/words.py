@@ -33,7 +33,7 @@ COMPARED = {
     "greedy": "greedy",
     "greedy perturbed": "greedy, perturbed",
 }
-BOLD = f"in bold where the interval leaves out zero, there are {SEEDS} seeds or more and no run diverged"
+BOLD = f"in bold where the interval excludes zero, there are {SEEDS} seeds or more and no run diverged"
 
 
 def percent(line: Line, name: str) -> str:
