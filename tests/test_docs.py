@@ -1,5 +1,6 @@
 """The code in the documentation runs, and prints what the documentation says it prints."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -39,3 +40,16 @@ def test_links_to_files_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_tour_lists_the_folder_and_names_what_is_there():
+    tour = (ROOT / "docs/tour.md").read_text(encoding="utf-8")
+    files = {path.name for path in (ROOT / "src/polychromic/finetuning").glob("*.py")} - {"__init__.py"}
+    assert set(re.findall(r"^\| `(\w+\.py)` \|", tour, flags=re.MULTILINE)) == files
+    modules = {name.removesuffix(".py") for name in files}
+    named = {(module, name) for module, name in re.findall(r"`(\w+)\.(\w+)[`(]", tour) if module in modules} - {
+        (module, "py") for module in modules
+    }
+    assert named
+    for module, name in named:
+        assert hasattr(importlib.import_module(f"polychromic.finetuning.{module}"), name), f"{module}.{name}"
