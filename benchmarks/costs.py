@@ -50,7 +50,7 @@ def measure_task(task: str) -> dict[str, Any]:
     """All about one task."""
     target = find_target(task)
     world, saved = world_of(target), target.saved
-    found: dict[str, Any] = {"iteration_seconds": {}, "compiling_seconds": {}, "bytes_per_iteration": {}}
+    costs: dict[str, Any] = {"iteration_seconds": {}, "compiling_seconds": {}, "bytes_per_iteration": {}}
     for method in METHODS:
         config = make_config(method, task, iterations=10**6, evaluate_every=0, configurations_per_iteration=1)
         visits = VisitCounts()
@@ -59,12 +59,12 @@ def measure_task(task: str) -> dict[str, Any]:
         first = [timed(functools.partial(turn, number)) for number in range(TIMED)]
         seen = len(visits.counts) / TIMED
         seconds = [timed(functools.partial(turn, number)) for number in range(TIMED)]
-        found["iteration_seconds"][method] = round(float(np.mean(seconds)), 4)
-        found["compiling_seconds"][method] = round(sum(first) - sum(seconds), 2)  # what one method needs serves others
-        found["bytes_per_iteration"][method] = round(seen * BYTES_OF_A_VISIT)
+        costs["iteration_seconds"][method] = round(float(np.mean(seconds)), 4)
+        costs["compiling_seconds"][method] = round(sum(first) - sum(seconds), 2)  # what one method needs serves others
+        costs["bytes_per_iteration"][method] = round(seen * BYTES_OF_A_VISIT)
     learner = init_learner(saved.params, make_config("ppo", task))
     brief = make_config("ppo", task)
-    found["brief_evaluation_seconds"] = round(timed(lambda: evaluate_briefly(world, saved, learner, brief, 0)), 3)
+    costs["brief_evaluation_seconds"] = round(timed(lambda: evaluate_briefly(world, saved, learner, brief, 0)), 3)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
         finetune(world, saved, method="ppo", iterations=4, evaluate_every=0, evaluation_rollouts=1, out=folder)
@@ -72,18 +72,18 @@ def measure_task(task: str) -> dict[str, Any]:
         path = folder / EVALUATION
         plain = timed(lambda: evaluate_and_write(run, world, path, attempts=ATTEMPTS))
         few = timed(lambda: evaluate_policy(world, saved, attempts=Choices.sweep_attempts, record=False))
-        found["evaluation_seconds"] = round(plain, 2)
-        found["sweep_seconds"] = round(few * len(SWEEP), 2)
-        found["perturbed_seconds"] = 0.0
+        costs["evaluation_seconds"] = round(plain, 2)
+        costs["sweep_seconds"] = round(few * len(SWEEP), 2)
+        costs["perturbed_seconds"] = 0.0
         if hasattr(world, "free_cells"):
             both = timed(lambda: evaluate_policy(world, saved, attempts=1, record=False, pretrained=saved))
-            found["perturbed_seconds"] = round(both, 2)
+            costs["perturbed_seconds"] = round(both, 2)
         logs = sum((folder / name).stat().st_size for name in LOGS)
         logs += sum(file.stat().st_size for file in (folder / "tensorboard").iterdir())
-        found["log_bytes_per_iteration"] = round(logs / 4)
+        costs["log_bytes_per_iteration"] = round(logs / 4)
         files = [file for file in folder.rglob("*") if file.is_file()]
-        found["fixed_bytes"] = sum(file.stat().st_size for file in files) - logs
-    return found
+        costs["fixed_bytes"] = sum(file.stat().st_size for file in files) - logs
+    return costs
 
 
 def main() -> None:

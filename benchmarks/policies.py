@@ -122,14 +122,14 @@ def training_step(folder: Path) -> list[dict[str, Any]]:
         count = len(batches.steps)
         repeated = functools.partial(_bare_steps, bare, params, opt_state, ready, count)
         epoch = functools.partial(_train_epoch, policy, settings, params, opt_state, steps, batches)
-        found = in_turns({"bare gradient steps": repeated, "jitted epoch": epoch}, rounds=9)
+        seconds = in_turns({"bare gradient steps": repeated, "jitted epoch": epoch}, rounds=9)
         rows.append(
             {
                 "network": name,
                 "minibatch": settings.pieces * settings.piece_steps,
-                "bare_ms": 1e3 * found["bare gradient steps"] / count,
-                "epoch_ms": 1e3 * found["jitted epoch"] / count,
-                "ratio": found["jitted epoch"] / found["bare gradient steps"],
+                "bare_ms": 1e3 * seconds["bare gradient steps"] / count,
+                "epoch_ms": 1e3 * seconds["jitted epoch"] / count,
+                "ratio": seconds["jitted epoch"] / seconds["bare gradient steps"],
             }
         )
     return rows
@@ -163,7 +163,7 @@ def distinct_rows() -> list[dict[str, Any]]:
         sides = {}
         for side, remember in (("all rows", False), ("new rows", True)):
             sides[side] = functools.partial(_evaluate_all, saved, world, observations, remember)
-        found = in_turns(sides, rounds=7)
+        seconds = in_turns(sides, rounds=7)
         rows.append(
             {
                 "policy": name,
@@ -171,9 +171,9 @@ def distinct_rows() -> list[dict[str, Any]]:
                 "rows": int(sum(len(obs["codes"]) for obs in observations)),
                 "distinct_share_within_calls": float(share),
                 "distinct_share_over_all_calls": _distinct(together) / len(together["codes"]),
-                "all_ms": 1e3 * found["all rows"],
-                "remembering_ms": 1e3 * found["new rows"],
-                "ratio": found["all rows"] / found["new rows"],
+                "all_ms": 1e3 * seconds["all rows"],
+                "remembering_ms": 1e3 * seconds["new rows"],
+                "ratio": seconds["all rows"] / seconds["new rows"],
             }
         )
     return rows

@@ -68,17 +68,17 @@ def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
 
     run("warm-up", 0, 3)
     alone = [run(f"run-{seed}", seed) for seed in range(ALONE)]
-    one, two = sweep("one", 1), sweep("two", 2)
+    with_one, with_two = sweep("one", 1), sweep("two", 2)
     return {
         "command": "python -m benchmarks.sweeps",
         "task": task,
         "cells": CELLS,
         "iterations": iterations,
         "seconds_alone": [round(seconds, 2) for seconds in alone],
-        "seconds_one_worker": round(one, 2),
-        "seconds_two_workers": round(two, 2),
-        "overhead": round(one / (sum(alone) / ALONE * CELLS) - 1, 4),
-        "speedup_of_two_workers": round(one / two, 3),
+        "seconds_one_worker": round(with_one, 2),
+        "seconds_two_workers": round(with_two, 2),
+        "overhead": round(with_one / (sum(alone) / ALONE * CELLS) - 1, 4),
+        "speedup_of_two_workers": round(with_one / with_two, 3),
     }
 
 

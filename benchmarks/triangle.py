@@ -51,7 +51,7 @@ def median_seconds(work: Callable[[], Any], repeats: int) -> float:
 def sampling(saved: SavedPolicy, world: Any, repeats: int) -> dict[str, float]:
     """Answers a second with the cache, and without, where every step sees the whole prefix; seconds for 10,000."""
     plain = poly.Policy("plain", saved.policy.init, lambda params, obs: saved.policy.apply(params, obs), {})
-    found = {}
+    rates = {}
     for name, policy in (("cached", saved.policy), ("uncached", plain)):
         evaluator = Evaluator(policy, saved.params, sizes=(512,))
         each = SEQUENCES[name] // world.num_configurations
@@ -61,8 +61,8 @@ def sampling(saved: SavedPolicy, world: Any, repeats: int) -> dict[str, float]:
             ),
             repeats,
         )
-        found[f"{name}_per_second"] = SEQUENCES[name] / seconds
-    return {**found, "seconds_for_10000": 10_000 / found["cached_per_second"]}
+        rates[f"{name}_per_second"] = SEQUENCES[name] / seconds
+    return {**rates, "seconds_for_10000": 10_000 / rates["cached_per_second"]}
 
 
 def iteration(saved: SavedPolicy, world: Any, config: Config, repeats: int) -> dict[str, float]:

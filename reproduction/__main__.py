@@ -105,11 +105,11 @@ class Arguments:
     def command(self) -> str:
         """What resumes after an interruption, with everything that was given."""
         again = ["python", "-m", "reproduction", self.what]
-        for one in fields(self):
-            value, flag = getattr(self, one.name), f"--{one.name.replace('_', '-')}"
-            if one.name == "what" or value == one.default:
+        for field in fields(self):
+            value, flag = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
+            if field.name == "what" or value == field.default:
                 continue
-            if one.name == "slurm":
+            if field.name == "slurm":
                 again += [part for option in value for part in (flag, option)]
             elif isinstance(value, bool):
                 again.append(flag)
@@ -276,7 +276,7 @@ def _bases(scale: Scale, tasks: Sequence[str], folder: Path) -> dict[str, str]:
 def _check_writable(given: Arguments) -> None:
     """Before anything runs: can what comes of it be kept?"""
     for name, path in {"results": given.results_folder / "runs.json", "page": given.page_file}.items():
-        nearest = path if path.exists() else next(one for one in path.absolute().parents if one.exists())
+        nearest = path if path.exists() else next(parent for parent in path.absolute().parents if parent.exists())
         if (nearest.is_dir() if nearest is path else not nearest.is_dir()) or not os.access(nearest, os.W_OK):
             raise UserError(f"{name}: {path} cannot be written; give another one with --{name}")
 

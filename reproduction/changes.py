@@ -49,12 +49,12 @@ def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command
         parts = [f"Not run yet: `{command}`."] + ([bare(pattern)] if pattern.rows else [])
         return "\n\n".join(parts)
     references = [line for line in lines if line.part == REFERENCE and line.label in ("poly-ppo", "ppo")]
-    made = [
-        f"{METHOD_NAMES[line.method]} with {short_settings(own['settings'])}, {own['iterations']} iterations"
+    described = [
+        f"{METHOD_NAMES[line.method]} with {short_settings(record['settings'])}, {record['iterations']} iterations"
         for line in references
-        for own in line.records[:1]
+        for record in line.records[:1]
     ]
-    parts = [f"The reference: {'; '.join(made)}."] if made else []
+    parts = [f"The reference: {'; '.join(described)}."] if described else []
     parts.append(bare(_changes_table(lines)))
     parts += [f"![What decides the outcome on {title_of(task, TASKS)}]({figure})"] if figure else []
     parts.append(folded("All figures of these runs", bare(_absolute_table(lines))))
@@ -72,13 +72,15 @@ def compared_with(line: Line, lines: Sequence[Line]) -> Line | None:
     if line.part in (REFERENCE, OBSERVATION):
         return None
     wanted = line.against or ("ppo" if line.method == "ppo" else "poly-ppo")
-    return next((one for one in lines if one.label == wanted and (line.against or one.part == REFERENCE)), None)
+    return next((other for other in lines if other.label == wanted and (line.against or other.part == REFERENCE)), None)
 
 
 def trained_alike(lines: Sequence[Line]) -> list[Records]:
     """Results of the lines of a study whose seeds are taken to vary alike, each once: all from the same base policy."""
-    own = [line for line in lines if line.method in ("poly-ppo", "ppo") and line.part != OBSERVATION and line.records]
-    return list({id(line.records): line.records for line in own}.values())
+    trained = [
+        line for line in lines if line.method in ("poly-ppo", "ppo") and line.part != OBSERVATION and line.records
+    ]
+    return list({id(line.records): line.records for line in trained}.values())
 
 
 def _changes_table(lines: Sequence[Line]) -> Table:
@@ -137,7 +139,7 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
             name = f"{line.part}: {line.label.split(', ')[-1]}"
             together.setdefault(name, {}).setdefault(line.method, line)
         elif line.label in WITHOUT_VINES or line.part == SET_ADVANTAGES:  # with one of its two parts alone
-            ppo = {one.method: one for one in lines if one.part == REFERENCE and one.label == "ppo"}
+            ppo = {line.method: line for line in lines if line.part == REFERENCE and line.label == "ppo"}
             together[f"{names[CHOSEN]}, half-way; {line.part}: {line.label}"] = {**ppo, line.method: line}
         elif line.part == OBSERVATION:
             together.setdefault(line.label.split(", ")[0], {}).setdefault(line.method, line)
@@ -176,11 +178,11 @@ def _pattern_row(name: str, by: Mapping[str, Line], base: Line | None) -> tuple[
 
 
 def _seen(ours: Line, theirs: Line | None, name: str, sign: int) -> str:
-    found = difference(ours.records, theirs.records, name) if theirs is not None and theirs.records else None
-    if theirs is None or found is None:
+    gap = difference(ours.records, theirs.records, name) if theirs is not None and theirs.records else None
+    if theirs is None or gap is None:
         return NOTHING
-    if not resolved_gap(found, ours, theirs):
+    if not resolved_gap(gap, ours, theirs):
         tables = [table_of(line.records, name) for line in (ours, theirs)]
         full = all(table is not None and table.mean() >= 1 - SMALLEST for table in tables)
         return "cannot show, both at 100 %" if full else "not resolved"
-    return "yes" if sign * found.mean > 0 else "the opposite"
+    return "yes" if sign * gap.mean > 0 else "the opposite"

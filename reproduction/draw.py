@@ -81,9 +81,14 @@ def _passk(axes: Axes, lines: Sequence[Line]) -> None:
         if not ks:
             continue
         style = _style(line)
-        axes.plot(ks, [one.mean for one in figures], label=_legend(line), **style)
+        axes.plot(ks, [interval.mean for interval in figures], label=_legend(line), **style)
         axes.fill_between(
-            ks, [one.low for one in figures], [one.high for one in figures], color=style["color"], alpha=0.12, lw=0
+            ks,
+            [interval.low for interval in figures],
+            [interval.high for interval in figures],
+            color=style["color"],
+            alpha=0.12,
+            lw=0,
         )
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:g}"))

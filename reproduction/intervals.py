@@ -46,9 +46,9 @@ def table_of(records: Records, name: str) -> NDArray[np.float64] | None:
 
     What comes of several late policies is averaged over them here. None if it was not measured.
     """
-    found = [_of_record(one, name) for one in records]
-    known = [one for one in found if one is not None]
-    return np.stack(known) if known and len(known) == len(found) else None
+    rows = [_of_record(record, name) for record in records]
+    known = [row for row in rows if row is not None]
+    return np.stack(known) if known and len(known) == len(rows) else None
 
 
 def _of_record(record: Mapping[str, Any], name: str) -> NDArray[np.float64] | None:
@@ -76,9 +76,11 @@ def metric_of(records: Records, name: str) -> Interval | None:
     table = table_of(records, name)
     if table is None:
         return None
-    found = interval(table, weights_of(records, name))
+    pooled = interval(table, weights_of(records, name))
     share = name in ("success", "coverage", "greedy") or name.endswith(PERTURBED) or name.startswith("pass@")
-    return Interval(found.mean, max(found.low, 0.0), min(found.high, 1.0) if share else found.high)  # none is negative
+    return Interval(
+        pooled.mean, max(pooled.low, 0.0), min(pooled.high, 1.0) if share else pooled.high
+    )  # none is negative
 
 
 def difference(
@@ -97,7 +99,7 @@ def difference(
     # What decides is on which side of zero an interval ends, so chance must move its ends little.
     drawn = _configurations(first.shape[1], weights, DIFFERENCE_RESAMPLES)
     if alike:
-        pooled = _pooled([table for one in alike if (table := table_of(one, name)) is not None])
+        pooled = _pooled([table for records in alike if (table := table_of(records, name)) is not None])
         spreads, degrees = [pooled, pooled], float(pooled.degrees)
     else:
         spreads, degrees = [_pooled([first]), _pooled([second])], _degrees_apart(first, second, weights)
@@ -117,11 +119,11 @@ def seed_spread(lines: Sequence[Records], name: str) -> tuple[float, int, float]
     """
     from scipy import stats  # here, because it takes long to import
 
-    tables = [(table_of(one, name), weights_of(one, name)) for one in lines if len(one) > 1]
+    tables = [(table_of(records, name), weights_of(records, name)) for records in lines if len(records) > 1]
     means = [np.average(table, axis=1, weights=weights) for table, weights in tables if table is not None]
-    degrees = sum(len(one) - 1 for one in means)
-    variance = sum(one.var(ddof=1) * (len(one) - 1) for one in means) / max(degrees, 1)
-    varied = [one for one in means if one.var() > 0]
+    degrees = sum(len(values) - 1 for values in means)
+    variance = sum(values.var(ddof=1) * (len(values) - 1) for values in means) / max(degrees, 1)
+    varied = [values for values in means if values.var() > 0]
     return float(np.sqrt(variance)), degrees, float(stats.bartlett(*varied).pvalue) if len(varied) > 1 else 1.0
 
 
@@ -161,7 +163,9 @@ class _Spread(NamedTuple):
 
 
 def _pooled(tables: Sequence[NDArray[np.float64]]) -> _Spread:
-    return _Spread(np.concatenate([one - one.mean(axis=0) for one in tables]), sum(len(one) - 1 for one in tables))
+    return _Spread(
+        np.concatenate([table - table.mean(axis=0) for table in tables]), sum(len(table) - 1 for table in tables)
+    )
 
 
 def _configurations(count: int, weights: NDArray[np.float64] | None, resamples: int) -> NDArray[np.float64]:
@@ -185,7 +189,7 @@ def _degrees_apart(
         if len(table) > 1:
             means = np.average(table, axis=1, weights=weights)
             shares.append((float(means.var(ddof=1)) / len(table), len(table) - 1))
-    variance, spread = sum(one for one, _ in shares), sum(one**2 / known for one, known in shares)
+    variance, spread = sum(share for share, _ in shares), sum(share**2 / known for share, known in shares)
     return variance**2 / spread if spread else float(sum(known for _, known in shares))
 
 
@@ -226,28 +230,28 @@ def _interval(mean: Any, resampled: NDArray[np.float64], confidence: float = CON
 
 def pass_curve(records: Records) -> tuple[list[int], list[Interval]]:
     """pass@k of a line at powers of two, as far as its attempts go."""
-    found = [(k, metric_of(records, f"pass@{k}")) for k in KS]
-    known = [(k, one) for k, one in found if one is not None]
-    return [k for k, _ in known], [one for _, one in known]
+    metrics = [(k, metric_of(records, f"pass@{k}")) for k in KS]
+    known = [(k, metric) for k, metric in metrics if metric is not None]
+    return [k for k, _ in known], [metric for _, metric in known]
 
 
 def curve_of(records: Records, name: str, against: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Learning curves of a line: where its points lie on the average, [P], and the value of each seed there, [S, P]."""
-    curves = [one["curve"] for one in records if name in one.get("curve", {})]
+    curves = [record["curve"] for record in records if name in record.get("curve", {})]
     if not curves:
         return None
-    points = min(len(one[name]) for one in curves)
-    where = np.mean([one[against][:points] for one in curves], axis=0)
-    return np.asarray(where), np.array([one[name][:points] for one in curves], np.float64)
+    points = min(len(curve[name]) for curve in curves)
+    where = np.mean([curve[against][:points] for curve in curves], axis=0)
+    return np.asarray(where), np.array([curve[name][:points] for curve in curves], np.float64)
 
 
 def still_moving(records: Records, name: str = "success") -> Interval | None:
     """How much a learning curve rose from the fifth before the last to the last one, with its interval over seeds."""
-    found = curve_of(records, name, "iteration")
-    if found is None or found[1].shape[1] < 5:
+    curve = curve_of(records, name, "iteration")
+    if curve is None or curve[1].shape[1] < 5:
         return None
-    fifth = found[1].shape[1] // 5
-    rises = found[1][:, -fifth:].mean(axis=1) - found[1][:, -2 * fifth : -fifth].mean(axis=1)
+    fifth = curve[1].shape[1] // 5
+    rises = curve[1][:, -fifth:].mean(axis=1) - curve[1][:, -2 * fifth : -fifth].mean(axis=1)
     return over_seeds(rises[:, None]).single()
 
 
@@ -257,12 +261,12 @@ def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, In
     That number is what the run with the fewest made in all; curves are read off between their points. The interval is
     over seeds.
     """
-    curves = [[one["curve"] for one in records if name in one.get("curve", {})] for records in (ours, theirs)]
+    curves = [[record["curve"] for record in records if name in record.get("curve", {})] for records in (ours, theirs)]
     if not all(curves):
         return None
-    steps = min(one["steps"][-1] for line in curves for one in line)
-    first, second = (np.array([[np.interp(steps, one["steps"], one[name])] for one in line]) for line in curves)
-    error = np.sqrt(sum(one.var(ddof=1) / len(one) for one in (first, second) if len(one) > 1))
+    steps = min(curve["steps"][-1] for line in curves for curve in line)
+    first, second = (np.array([[np.interp(steps, curve["steps"], curve[name])] for curve in line]) for line in curves)
+    error = np.sqrt(sum(values.var(ddof=1) / len(values) for values in (first, second) if len(values) > 1))
     half = _student(_degrees_apart(first, second)) * error if error else 0.0
     gap = float(first.mean() - second.mean())
     return steps, Interval(gap, gap - half, gap + half)
@@ -270,9 +274,9 @@ def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, In
 
 def cpu_hours(records: Records) -> float:
     """Of training and evaluating."""
-    return float(sum(sum(one.get("cpu_seconds", {}).values()) for one in records) / 3600)
+    return float(sum(sum(record.get("cpu_seconds", {}).values()) for record in records) / 3600)
 
 
 def commits_of(records: Records) -> list[str]:
     """All commits that took part."""
-    return sorted({commit for one in records for commit in one.get("commits", ())})
+    return sorted({commit for record in records for commit in record.get("commits", ())})

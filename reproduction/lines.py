@@ -31,7 +31,7 @@ class Line:
     @property
     def missing(self) -> list[int]:
         """Seeds that were not run."""
-        return sorted(set(self.planned_seeds) - {one["seed"] for one in self.records} - set(self.diverged))
+        return sorted(set(self.planned_seeds) - {record["seed"] for record in self.records} - set(self.diverged))
 
     @property
     def seeds(self) -> str:

@@ -173,7 +173,7 @@ def _search_block(stored: Stored, command: str) -> str:
 
 def _chosen_rows(chains: Sequence[search.Chain]) -> tuple[tuple[str, ...], ...]:
     """What was chosen for every method, task by task."""
-    found: dict[str, list[str]] = {}
+    rows: dict[str, list[str]] = {}
     for chain in chains:
-        found.setdefault(chain.method, []).append(NOTHING if chain.chosen is None else short_settings(chain.chosen))
-    return tuple((METHOD_NAMES[method], *settings) for method, settings in found.items())
+        rows.setdefault(chain.method, []).append(NOTHING if chain.chosen is None else short_settings(chain.chosen))
+    return tuple((METHOD_NAMES[method], *settings) for method, settings in rows.items())

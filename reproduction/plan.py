@@ -189,14 +189,14 @@ def expand(
     Methods whose search is not finished are left out, but PPO and Poly-PPO must be there.
     """
     wanted = [runs for runs in plan.runs if (runs.part in only if only else not runs.on_request)]
-    found: list[Planned] = []
+    planned: list[Planned] = []
     for runs in wanted:
         own = [task for task in tasks or plan.tasks(scale) if runs.length in scale.tasks[task].lengths]
         seeds = range(1) if runs.methods == (PRETRAINED,) else scale.seeds_of(runs.seeds)
         for seed, task, method in product(seeds, own, runs.methods):
             for policy in _policies(runs, scale.tasks[task], bases or {}):
-                found += _planned(plan, runs, scale, chosen, task, method, seed, policy)
-    return found
+                planned += _planned(plan, runs, scale, chosen, task, method, seed, policy)
+    return planned
 
 
 def _policies(runs: Runs, task: Task, bases: Mapping[str, str]) -> list[str]:

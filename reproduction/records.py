@@ -45,35 +45,35 @@ class Results:
         self.notes: dict[str, Any] = {}
         self._added: set[str] = set()  # what is ours; the rest others may have changed meanwhile
         if path.exists():
-            found = read_json(path)
-            if not _is_results(found):
+            stored = read_json(path)
+            if not _is_results(stored):
                 raise UserError(f"{path} is not a results file (format {FORMAT}); give another folder with --results")
-            self.cells = {key_of(one) + _best_mark(one): one for one in map(_current, found.pop("cells"))}
-            self.notes = {name: value for name, value in found.items() if name != "format"}
+            self.cells = {key_of(record) + _best_mark(record): record for record in map(_current, stored.pop("cells"))}
+            self.notes = {name: value for name, value in stored.items() if name != "format"}
 
     def add(self, records: Iterable[dict[str, Any]]) -> bool:
         """Take these in, in place of what was there of the same cells; whether anything is new."""
-        new = {key_of(one) + _best_mark(one): one for one in records}
-        changed = {key for key, one in new.items() if self.cells.get(key) != one}
+        new = {key_of(record) + _best_mark(record): record for record in records}
+        changed = {key for key, record in new.items() if self.cells.get(key) != record}
         self.cells |= new
         self._added |= changed
         return bool(changed)
 
     def lines(self) -> dict[str, list[dict[str, Any]]]:
         """Results that differ in their seed alone together, those of runs that diverged left out."""
-        found: dict[str, list[dict[str, Any]]] = {}
-        for one in sorted(self.cells.values(), key=lambda one: one["seed"]):
-            if "failed" not in one:
-                found.setdefault(key_of(one, seed=False) + _best_mark(one), []).append(one)
-        return found
+        lines: dict[str, list[dict[str, Any]]] = {}
+        for record in sorted(self.cells.values(), key=lambda record: record["seed"]):
+            if "failed" not in record:
+                lines.setdefault(key_of(record, seed=False) + _best_mark(record), []).append(record)
+        return lines
 
     def diverged(self) -> dict[str, list[int]]:
         """Seeds of the runs that diverged, by line."""
-        found: dict[str, list[int]] = {}
-        for one in self.cells.values():
-            if "failed" in one:
-                found.setdefault(key_of(one, seed=False), []).append(one["seed"])
-        return {key: sorted(seeds) for key, seeds in found.items()}
+        seeds_of: dict[str, list[int]] = {}
+        for record in self.cells.values():
+            if "failed" in record:
+                seeds_of.setdefault(key_of(record, seed=False), []).append(record["seed"])
+        return {key: sorted(seeds) for key, seeds in seeds_of.items()}
 
     def write(self) -> None:
         """The file, whole or not at all, in an order of its own; with what others have added to it meanwhile."""
@@ -85,24 +85,27 @@ class Results:
                     self.cells = {**there.cells, **{key: self.cells[key] for key in self._added}}
                     self.notes = {
                         **there.notes,
-                        **{name: _joined(there, name, own) for name, own in self.notes.items()},
+                        **{name: _joined(there, name, note) for name, note in self.notes.items()},
                     }
                 write_text(self.path, self._text())
         except OSError as error:
             raise UserError(f"results: cannot write {error.filename or self.path} ({error.strerror})") from error
 
     def _text(self) -> str:
-        cells = sorted(self.cells.values(), key=lambda one: (one["task"], one["method"], key_of(one), _best_mark(one)))
+        cells = sorted(
+            self.cells.values(),
+            key=lambda record: (record["task"], record["method"], key_of(record), _best_mark(record)),
+        )
         head = json.dumps({"format": FORMAT, **self.notes}, indent=1, ensure_ascii=False)[:-2]
-        rows = ",\n".join("  " + json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in cells)
+        rows = ",\n".join("  " + json.dumps(record, ensure_ascii=False, separators=(",", ":")) for record in cells)
         return f'{head},\n "cells": [\n{rows}\n ]\n}}\n'
 
 
-def _is_results(found: Any) -> bool:
-    if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("cells"), list):
+def _is_results(stored: Any) -> bool:
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT or not isinstance(stored.get("cells"), list):
         return False
-    named = all(isinstance(one, dict) and one.keys() >= IDENTITY for one in found["cells"])
-    return named and all(isinstance(found.get(name, {}), dict) for name in NOTES_BY_TASK)
+    named = all(isinstance(record, dict) and record.keys() >= IDENTITY for record in stored["cells"])
+    return named and all(isinstance(stored.get(name, {}), dict) for name in NOTES_BY_TASK)
 
 
 def _current(record: dict[str, Any]) -> dict[str, Any]:
@@ -114,9 +117,9 @@ def _current(record: dict[str, Any]) -> dict[str, Any]:
     return now
 
 
-def _joined(there: Results, name: str, own: Any) -> Any:
+def _joined(there: Results, name: str, note: Any) -> Any:
     """A note of ours; of those that have a part for every task, with the parts of other tasks that are in the file."""
-    return {**there.notes.get(name, {}), **own} if name in NOTES_BY_TASK else own
+    return {**there.notes.get(name, {}), **note} if name in NOTES_BY_TASK else note
 
 
 def _best_mark(record: Mapping[str, Any]) -> str:
@@ -141,12 +144,12 @@ def records_of(folder: Path, planned: Planned | None = None) -> list[dict[str, A
         return [{**about, **points}] if whole else []
     if cell.method == PRETRAINED:
         evaluation = read_json(folder / EVALUATION)
-        found = [{**about, **_figures([evaluation["result"]])}]
-        found[0] |= _greedy(folder)
+        records = [{**about, **_figures([evaluation["result"]])}]
+        records[0] |= _greedy(folder)
         if "best" in evaluation:
             best = {"best": True, "temperature": evaluation["best"]["temperature"]}
-            found.append({**about, **best, **_figures([evaluation["best"]]), "cpu_seconds": {}})
-        return found
+            records.append({**about, **best, **_figures([evaluation["best"]]), "cpu_seconds": {}})
+        return records
     record = {**about, **_training(folder)}
     if cell.evaluation.attempts:
         last = cell.iterations
@@ -181,7 +184,7 @@ def resolved(cell: Cell) -> dict[str, Any]:
 def check_same(record: Mapping[str, Any], cell: Cell, attempts: int = 0) -> None:
     """Refuse a result of settings that this version would run otherwise, as its defaults have changed since."""
     now = resolved(cell)
-    before, after = (_all_settings(one) for one in (record, now))
+    before, after = (_all_settings(run) for run in (record, now))
     if not cell.base_parameters:  # a base policy that is not made yet
         before["base policy"] = after["base policy"]
     if "failed" not in record:  # a quick look is no result of the long way
@@ -196,13 +199,13 @@ def check_same(record: Mapping[str, Any], cell: Cell, attempts: int = 0) -> None
 
 def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
     """Refuse results of one line that differ in more than their seed, as defaults changed between them."""
-    for one in records[1:]:
-        before, after = _all_settings(records[0]), _all_settings(one)
+    for record in records[1:]:
+        before, after = _all_settings(records[0]), _all_settings(record)
         name = _difference(before, after)
         if name is not None:
             raise UserError(
-                f"results: {one['task']}, {one['method']} has {name} {before.get(name)!r} with seed "
-                f"{records[0]['seed']} and {after.get(name)!r} with seed {one['seed']}; "
+                f"results: {record['task']}, {record['method']} has {name} {before.get(name)!r} with seed "
+                f"{records[0]['seed']} and {after.get(name)!r} with seed {record['seed']}; "
                 "remove one of them from the results file, or give another folder with --results"
             )
 
@@ -255,24 +258,24 @@ def _training(folder: Path) -> dict[str, Any]:
 
 def _figures(results: list[Mapping[str, Any]]) -> dict[str, Any]:
     """Of one evaluation or of several late ones: successes of each, means over them of the rest, by configuration."""
-    found: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "attempts": results[-1]["attempts"],
-        "successes": [one["configurations"]["successes"] for one in results],
+        "successes": [result["configurations"]["successes"] for result in results],
     }
     for name in PER_CONFIGURATION:
-        columns = zip(*(one["configurations"][name] for one in results), strict=True)
-        found[name] = [_short(fmean(column)) for column in columns]
+        columns = zip(*(result["configurations"][name] for result in results), strict=True)
+        metrics[name] = [_short(fmean(column)) for column in columns]
     if "perturbed" in results[-1]:
-        found["perturbed"] = _from_perturbed(results[-1])
-    if all("exact" in one for one in results):
+        metrics["perturbed"] = _from_perturbed(results[-1])
+    if all("exact" in result for result in results):
         names = ("success", "success_from_anywhere")
-        found["exact"] = {name: _short(fmean(one["exact"][name] for one in results)) for name in names}
-    return found
+        metrics["exact"] = {name: _short(fmean(result["exact"][name] for result in results)) for name in names}
+    return metrics
 
 
 def _from_perturbed(result: Mapping[str, Any]) -> dict[str, Any]:
-    own = result["perturbed"]["configurations"]
-    return {"starts": own["starts"], "success": [_short(one) for one in own["success"]]}
+    perturbed = result["perturbed"]["configurations"]
+    return {"starts": perturbed["starts"], "success": [_short(value) for value in perturbed["success"]]}
 
 
 def _greedy(folder: Path) -> dict[str, Any]:
@@ -281,7 +284,7 @@ def _greedy(folder: Path) -> dict[str, Any]:
         return {}
     result = read_json(folder / GREEDY)["result"]
     perturbed = {"greedy perturbed": _from_perturbed(result)} if "perturbed" in result else {}
-    return {"greedy": [float(one) for one in result["configurations"]["successes"]], **perturbed}
+    return {"greedy": [float(count) for count in result["configurations"]["successes"]], **perturbed}
 
 
 def _short(value: float) -> float:

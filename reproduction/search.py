@@ -77,23 +77,23 @@ class Chain:
 
 def search_chains(records: Records, search: Search, scale: Scale, tasks: Sequence[str] = ()) -> list[Chain]:
     """How far the search is, from the results of its runs so far: the same results give the same chains."""
-    found: dict[tuple[str, str], Chain] = {}
+    chains: dict[tuple[str, str], Chain] = {}
     for method in search.stages:
         for task in tasks or search.tasks(scale):
             earlier = search.after.get(method)
-            before = found[task, earlier].chosen if earlier else search.start[method]
-            found[task, method] = (
+            before = chains[task, earlier].chosen if earlier else search.start[method]
+            chains[task, method] = (
                 Chain(task, method) if before is None else _walk(task, method, before, records, search, scale)
             )
-    return list(found.values())
+    return list(chains.values())
 
 
 def _walk(task: str, method: str, start: Settings, records: Records, search: Search, scale: Scale) -> Chain:
     settings, trials = dict(start), []
     for stage, candidates in search.stages[method].items():
         tried = [candidate.of(settings) for candidate in candidates]
-        plans = [Planned(stage, method, _cell(task, method, own, search, scale)) for own in tried]
-        scores = [score_of(records.get(key_of(one.cell))) for one in plans]
+        plans = [Planned(stage, method, _cell(task, method, candidate, search, scale)) for candidate in tried]
+        scores = [score_of(records.get(key_of(planned.cell))) for planned in plans]
         known = [score for score in scores if score is not None]
         best = scores.index(max(known)) if len(known) == len(scores) else -1
         trials += [
@@ -126,16 +126,16 @@ def score_of(record: Mapping[str, Any] | None) -> float | None:
 
 def chosen_of(chains: Sequence[Chain]) -> dict[str, dict[str, dict[str, Any]]]:
     """The settings of all methods whose search is finished, by task."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    chosen: dict[str, dict[str, dict[str, Any]]] = {}
     for chain in chains:
         if chain.chosen is not None:
-            found.setdefault(chain.task, {})[chain.method] = chain.chosen
-    return found
+            chosen.setdefault(chain.task, {})[chain.method] = chain.chosen
+    return chosen
 
 
 def best_by_configurations(chains: Sequence[Chain], search: Search) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
     """The best settings for each number of configurations an iteration, by task and method."""
-    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    settings: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     for chain in chains:
         by_number: dict[str, list[Trial]] = {}
         for trial in chain.trials:
@@ -143,8 +143,10 @@ def best_by_configurations(chains: Sequence[Chain], search: Search) -> dict[str,
                 by_number.setdefault(str(trial.settings["configurations_per_iteration"]), []).append(trial)
         if by_number:
             best = {number: max(tried, key=lambda trial: trial.score or 0.0) for number, tried in by_number.items()}
-            found.setdefault(chain.task, {})[chain.method] = {number: trial.settings for number, trial in best.items()}
-    return found
+            settings.setdefault(chain.task, {})[chain.method] = {
+                number: trial.settings for number, trial in best.items()
+            }
+    return settings
 
 
 def whole_search(search: Search, scale: Scale, tasks: Sequence[str] = ()) -> list[Planned]:

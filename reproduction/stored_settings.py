@@ -24,16 +24,16 @@ REPLACED: dict[tuple[str, Any], dict[str, Any]] = {
 
 def current_words(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Stored settings in today's words; those that are not there stay away."""
-    found = {name: value for name, value in settings.items() if name not in REMOVED or value != REMOVED[name]}
+    current = {name: value for name, value in settings.items() if name not in REMOVED or value != REMOVED[name]}
     for (name, value), instead in REPLACED.items():
         if name in settings and settings[name] == value:
-            found |= instead
-    return found
+            current |= instead
+    return current
 
 
 def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of a stored run, with a value for every field of today's `Config`."""
-    known = {one.name: one.default for one in fields(Config) if one.default is not MISSING}
+    known = {field.name: field.default for field in fields(Config) if field.default is not MISSING}
     before = {name: list(value) if isinstance(value, tuple) else value for name, value in {**known, **ADDED}.items()}
-    own = current_words(config)
-    return {**own, **{name: value for name, value in before.items() if name not in own}}
+    stored = current_words(config)
+    return {**stored, **{name: value for name, value in before.items() if name not in stored}}

@@ -37,13 +37,13 @@ def _point(world: Any, saved: Any, temperature: float, rng: np.random.Generator)
 
     evaluator = Evaluator(saved.policy, saved.params)
     attempts = attempt_all(evaluator, world, rng, attempts=ATTEMPTS, temperature=temperature)
-    found = discoveries(attempts, saved.info.configurations)
+    counts = discoveries(attempts, saved.info.configurations)
     return {
         "temperature": temperature,
-        "validity": float(np.mean(found["strict"]["validity"])),
-        "distinct_of_100": round(at_k(found, "diff_at_k", 100), 2),
-        "distinct_of_1000": round(at_k(found, "diff_at_k", ATTEMPTS), 2),
-        "creative_of_100": round(at_k(found, "creative_at_k", 100), 3),
-        "creative_of_1000": round(at_k(found, "creative_at_k", ATTEMPTS), 2),
-        "creativity_pass_at_100": round(at_k(found, "creativity_pass_at_k", 100), 4),
+        "validity": float(np.mean(counts["strict"]["validity"])),
+        "distinct_of_100": round(at_k(counts, "diff_at_k", 100), 2),
+        "distinct_of_1000": round(at_k(counts, "diff_at_k", ATTEMPTS), 2),
+        "creative_of_100": round(at_k(counts, "creative_at_k", 100), 3),
+        "creative_of_1000": round(at_k(counts, "creative_at_k", ATTEMPTS), 2),
+        "creativity_pass_at_100": round(at_k(counts, "creativity_pass_at_k", 100), 4),
     }

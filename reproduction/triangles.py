@@ -47,7 +47,7 @@ def triangle_table(lines: Sequence[Line]) -> str:
 
 def _row(label: str, records: Sequence[Mapping[str, Any]], temperature: float) -> tuple[str, ...]:
     ones = [at_temperature(record["points"], temperature) for record in records]
-    shown = [_mean_and_range([one[name] for one in ones], digits) for name, digits in DIGITS.items()]
+    shown = [_mean_and_range([point[name] for point in ones], digits) for name, digits in DIGITS.items()]
     matched = [at_validity(record["points"], MATCHED_VALIDITY, "distinct_of_1000") for record in records]
     reached = [value for value in matched if value is not None]
     last = f"{np.mean(reached):.0f}" if len(reached) == len(matched) else NOTHING
@@ -85,8 +85,8 @@ def triangle_figure(lines: Sequence[Line]) -> Picture:
         axes.plot(*zip(*_curve(line.records), strict=True), "-", color=colour, linewidth=1, alpha=0.6)
         ones = [at_temperature(record["points"], 1.0) for record in line.records]
         axes.plot(
-            [one["validity"] for one in ones],
-            [one["distinct_of_1000"] for one in ones],
+            [point["validity"] for point in ones],
+            [point["distinct_of_1000"] for point in ones],
             "s" if line.method == PRETRAINED else "o",
             color=colour,
             label=line.label,

@@ -38,23 +38,23 @@ BOLD = f"in bold where the interval leaves out zero, there are {SEEDS} seeds or 
 
 def percent(line: Line, name: str) -> str:
     """A metric of a line in per cent, with its interval."""
-    found = metric_of(line.records, name) if line.records else None
-    return NOTHING if found is None else _spread(Interval(*(100 * part for part in found)), 1)
+    metric = metric_of(line.records, name) if line.records else None
+    return NOTHING if metric is None else _spread(Interval(*(100 * part for part in metric)), 1)
 
 
 def number(line: Line, name: str, digits: int = 3) -> str:
     """A metric of a line, with its interval."""
-    found = metric_of(line.records, name) if line.records else None
-    return NOTHING if found is None else _spread(found, digits)
+    metric = metric_of(line.records, name) if line.records else None
+    return NOTHING if metric is None else _spread(metric, digits)
 
 
-def _spread(found: Interval, digits: int) -> str:
-    return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+def _spread(metric: Interval, digits: int) -> str:
+    return f"{metric.mean:.{digits}f} [{metric.low:.{digits}f}, {metric.high:.{digits}f}]"
 
 
-def points(found: Interval) -> str:
+def points(difference: Interval) -> str:
     """A difference in points."""
-    mean, low, high = (round(100 * float(part), 1) + 0.0 for part in found)  # + 0.0: no -0.0
+    mean, low, high = (round(100 * float(part), 1) + 0.0 for part in difference)  # + 0.0: no -0.0
     return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
@@ -68,16 +68,16 @@ def gap(
     """One line minus another, in bold if that says something. alike: lines whose seeds vary alike."""
     if ours is None or theirs is None or not ours.records or not theirs.records:
         return NOTHING
-    found = difference(ours.records, theirs.records, name, confidence, alike)
-    if found is None:
+    gap = difference(ours.records, theirs.records, name, confidence, alike)
+    if gap is None:
         return NOTHING
-    return f"**{points(found)}**" if resolved_gap(found, ours, theirs) else points(found)
+    return f"**{points(gap)}**" if resolved_gap(gap, ours, theirs) else points(gap)
 
 
-def resolved_gap(found: Interval, ours: Line, theirs: Line) -> bool:
+def resolved_gap(gap: Interval, ours: Line, theirs: Line) -> bool:
     """Whether a difference of two lines says something: no end of its interval rounds to zero, and enough seeds."""
-    nearest = min(abs(found.low), abs(found.high))
-    return found.clear and nearest >= SMALLEST and enough(ours) and enough(theirs)
+    nearest = min(abs(gap.low), abs(gap.high))
+    return gap.clear and nearest >= SMALLEST and enough(ours) and enough(theirs)
 
 
 def enough(line: Line) -> bool:
@@ -109,23 +109,23 @@ def folded(title: str, text: str) -> str:
 
 def footer(lines: Sequence[Line], command: str) -> str:
     """How a table was made, and what is not in it."""
-    records = {id(one): one for line in lines for one in line.records}.values()
+    records = {id(record): record for line in lines for record in line.records}.values()
     missing = [f"{line_name(line)} (seeds {', '.join(map(str, line.missing))})" for line in lines if line.missing]
     single = [line_name(line) for line in lines if len(line.records) == 1 and line.method not in (PRETRAINED, "")]
     gone = [f"{line_name(line)} (seeds {', '.join(map(str, line.diverged))})" for line in lines if line.diverged]
-    said = [made(command, list(records))]
+    sentences = [made(command, list(records))]
     if single:
-        said.append(f"One seed so far, so these intervals are over configurations alone: {', '.join(single)}.")
+        sentences.append(f"One seed so far, so these intervals are over configurations alone: {', '.join(single)}.")
     if gone:
-        said.append(f"Diverged, so that metrics are of the others alone: {'; '.join(gone)}.")
-    said.append(f"Not run: {'; '.join(missing)}." if missing else "Nothing that is planned is missing.")
-    return "\n\n".join(said)
+        sentences.append(f"Diverged, so that metrics are of the others alone: {'; '.join(gone)}.")
+    sentences.append(f"Not run: {'; '.join(missing)}." if missing else "Nothing that is planned is missing.")
+    return "\n\n".join(sentences)
 
 
 def made(command: str, records: Sequence[Mapping[str, Any]]) -> str:
     """By which command, from how much, at which commits."""
     commits = ", ".join(f"`{commit}`" for commit in commits_of(records)) or "not recorded"
-    table = next((table for one in records if (table := table_of([one], "success")) is not None), None)
+    table = next((table for record in records if (table := table_of([record], "success")) is not None), None)
     over = f", {table.shape[1]} configurations" if table is not None else ""
     return (
         f"`{command}`; {len(records)} results{over}; {cpu_hours(records):.1f} CPU hours; commits {commits}. "

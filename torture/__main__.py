@@ -35,20 +35,20 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--page", type=Path, help="a page with the markers of the table, to be filled in")
     options = parser.parse_args(given)
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     if options.out.exists() and set(options.only) != set(PARTS):
-        found = json.loads(options.out.read_text(encoding="utf-8"))["parts"]
+        parts = json.loads(options.out.read_text(encoding="utf-8"))["parts"]
     for part in options.only:
         print(f"{part} ...", file=sys.stderr, flush=True)
         began = time.monotonic()
-        found[part] = run(part, options.small, options.kills, options.mutations, options.jobs)
-        found[part] |= {"minutes": round((time.monotonic() - began) / 60, 1), **origin(part, options.small)}
-    results = {"parts": {part: found[part] for part in PARTS if part in found}}
+        parts[part] = run(part, options.small, options.kills, options.mutations, options.jobs)
+        parts[part] |= {"minutes": round((time.monotonic() - began) / 60, 1), **origin(part, options.small)}
+    results = {"parts": {part: parts[part] for part in PARTS if part in parts}}
     options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(table(results))
     if options.page:
         fill_page(options.page, results)
-    return int(any(part["failures"] for part in found.values()))
+    return int(any(part["failures"] for part in parts.values()))
 
 
 def run(part: str, small: bool, kills: int | None, mutations: int | None, jobs: int) -> dict[str, Any]:

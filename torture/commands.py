@@ -103,13 +103,13 @@ def halfway(scratch: Path) -> None:
 
 def results(path: Path) -> dict[str, Any]:
     """What a run, a cell or a file has come to, without times; JSON as what it says."""
-    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-    found: dict[str, Any] = {}
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    contents: dict[str, Any] = {}
     for file in files:
         name = str(file.relative_to(path)) if file != path else file.name
         if not any(word in name for word in VOLATILE):
-            found[name] = _content(file)
-    return found
+            contents[name] = _content(file)
+    return contents
 
 
 def _content(file: Path) -> Any:
@@ -128,6 +128,6 @@ def _steady(value: Any) -> Any:
     return [_steady(inner) for inner in value] if isinstance(value, list) else value
 
 
-def same_results(found: Any, expected: Any) -> bool:
+def same_results(actual: Any, expected: Any) -> bool:
     """Equal, but for a checksum of what is left out here."""
-    return repr(found) == repr(expected)
+    return repr(actual) == repr(expected)

@@ -185,8 +185,8 @@ def load_policy(folder: Path) -> Any:
 def load_demonstrations(folder: Path) -> Any:
     from polychromic.pretrain.demonstrations import load_demonstrations as load
 
-    found = load(folder / "demos.npz")
-    fields = {field.name: getattr(found, field.name) for field in dataclasses.fields(found) if field.name != "source"}
+    demos = load(folder / "demos.npz")
+    fields = {field.name: getattr(demos, field.name) for field in dataclasses.fields(demos) if field.name != "source"}
     return {name: value.tobytes() if isinstance(value, np.ndarray) else repr(value) for name, value in fields.items()}
 
 
@@ -282,7 +282,7 @@ def _outcome(read: Callable[[Path], Any], folder: Path, expected: Any, refusal: 
     signal.signal(signal.SIGALRM, too_long)
     signal.alarm(SECONDS)
     try:
-        found = read(folder)
+        result = read(folder)
     except (refusal, Refused) as error:
         words = str(error)
         return ("traceback", words) if "Traceback" in words else ("refused", words)
@@ -292,9 +292,9 @@ def _outcome(read: Callable[[Path], Any], folder: Path, expected: Any, refusal: 
         return "traceback", f"{type(error).__name__}: {error}"[:500]
     finally:
         signal.alarm(0)
-    if found == "named":
+    if result == "named":
         return "named and left out", ""
-    return ("the same results", "") if same_results(found, expected) else ("silently different", "")
+    return ("the same results", "") if same_results(result, expected) else ("silently different", "")
 
 
 def attack(count: int, jobs: int, only: str = "") -> dict[str, Any]:
@@ -329,10 +329,9 @@ def attack(count: int, jobs: int, only: str = "") -> dict[str, Any]:
                 outcomes[outcome] += 1
                 by_target[target.name][outcome] += 1
                 if outcome in FAILURES:
-                    told = (target.name, str(index), file, mutation, outcome, words)
-                    bad.append(
-                        dict(zip(("target", "index", "file", "mutation", "outcome", "words"), told, strict=True))
-                    )
+                    values = (target.name, str(index), file, mutation, outcome, words)
+                    names = ("target", "index", "file", "mutation", "outcome", "words")
+                    bad.append(dict(zip(names, values, strict=True)))
     return {
         "part": "damage",
         "attacks": sum(outcomes.values()),

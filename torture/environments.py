@@ -52,10 +52,10 @@ def attack(small: bool = False) -> dict[str, Any]:
                 missed.append(row.name)
             if not row.options and chosen(row.make) == "copy":
                 lax.append(row.name)
-        for one in sound:
-            ok, _ = judge(maker_of(one.make), {})
-            if not ok or chosen(maker_of(one.make)) != "copy":
-                wrong.append(one.name)
+        for environment in sound:
+            ok, _ = judge(maker_of(environment.make), {})
+            if not ok or chosen(maker_of(environment.make)) != "copy":
+                wrong.append(environment.name)
     return {
         "part": "environments",
         "attacks": len(faulty) + len(sound),

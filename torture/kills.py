@@ -55,10 +55,10 @@ def attack(count: int, only: str = "") -> dict[str, Any]:
         chosen = [story for story in stories(scratch) if only in story.name]
         total = sum(story.share for story in chosen)
         for story in chosen:
-            told = tell(scratch, story, -(-count * story.share // total))
-            report["attacks"] += told["kills"]
-            report["by story"][story.name] = {key: value for key, value in told.items() if key != "bad"}
-            report["bad"] += told["bad"]
+            outcome = tell(scratch, story, -(-count * story.share // total))
+            report["attacks"] += outcome["kills"]
+            report["by story"][story.name] = {key: value for key, value in outcome.items() if key != "bad"}
+            report["bad"] += outcome["bad"]
     report["failures"] = len(report["bad"])
     return report
 
@@ -154,12 +154,12 @@ def _kill(
 
 
 def _state(folder: Path) -> list[tuple[str, int, int]]:
-    found = []
-    for parent, _, files in os.walk(folder):
-        for name in files:
+    states = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
             try:
                 stat = os.stat(os.path.join(parent, name))  # noqa: PTH118, PTH116
             except FileNotFoundError:
                 continue
-            found.append((name, stat.st_size, stat.st_mtime_ns))
-    return sorted(found)
+            states.append((name, stat.st_size, stat.st_mtime_ns))
+    return sorted(states)

@@ -83,10 +83,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return int(command(rest))
             return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
     except ModuleNotFoundError as error:
-        told = missing("this command", error, EXTRAS.get(name, "rl"))
-        if not isinstance(told, UserError):
+        failure = missing("this command", error, EXTRAS.get(name, "rl"))
+        if not isinstance(failure, UserError):
             raise
-        print(f"polychromic {name}: {told}", file=sys.stderr)
+        print(f"polychromic {name}: {failure}", file=sys.stderr)
         return 2
     except UserError as error:
         print(f"polychromic {name}: {error}", file=sys.stderr)

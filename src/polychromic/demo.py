@@ -139,13 +139,13 @@ def demo(
         for work in works:
             jobs[work.task, BASE] = pool.submit(_evaluate_base, work)
         _follow(jobs, {work.task: work for work in works})
-    said = [line for work in works for line in _said(work, heading=len(works) > 1)]
+    sentences = [line for work in works for line in _said(work, heading=len(works) > 1)]
     page = out / "report.html"
     title = f"PPO and Poly-PPO on {' and '.join(work.task for work in works)}: the demo"
     shown = [path for work in works for path in (work.base_file, *work.runs.values())]
-    problems = write_report(shown, page, markdown=out / "tables.md", title=title, summary=said)
+    problems = write_report(shown, page, markdown=out / "tables.md", title=title, summary=sentences)
     print()
-    for line in [*said, *problems]:
+    for line in [*sentences, *problems]:
         print(line)
     print(f"\n{time.perf_counter() - started:.0f} seconds. Open the report in a browser: {page.resolve()}")
     return 0
@@ -159,8 +159,8 @@ def parts(policy: str = "") -> list[Part]:
         raise UserError(
             f"policy is {policy!r}; give a policy file or one of {', '.join(available_policies()) or 'none'}"
         )
-    own = next((part for part in DEMO if part.policy == policy), DEMO[0])
-    return [replace(own, policy=policy)]
+    chosen = next((part for part in DEMO if part.policy == policy), DEMO[0])
+    return [replace(chosen, policy=policy)]
 
 
 def _work(part: Part, out: Path, configurations: int, seed: int) -> Work:
@@ -193,9 +193,9 @@ def _fine_tune(work: Work, method: str) -> None:
         "seed": work.seed,
     }
     finetune(world, target.saved, method=method, out=folder, **settings)
-    found = find_target(str(folder))
+    run = find_target(str(folder))
     choices = {"attempts": work.part.attempts, "seed": work.seed}
-    evaluate_to_file(found, world, folder / EVALUATION, command="polychromic demo", **choices)
+    evaluate_to_file(run, world, folder / EVALUATION, command="polychromic demo", **choices)
 
 
 def _evaluate_base(work: Work) -> None:
@@ -224,7 +224,7 @@ def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Wo
         for task, method in jobs:
             total = works[task].iterations if method != BASE else 1
             rows[task, method] = bars.add_task(f"{task} {method}", total=total, doing="waiting")
-        told: dict[tuple[str, str], str] = {}
+        printed: dict[tuple[str, str], str] = {}
         while True:
             # Jobs are begun in their order. (A future says that it is running as soon as it is next in the queue.)
             busy = [name for name, job in jobs.items() if not job.done()][:PROCESSES]
@@ -238,8 +238,8 @@ def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Wo
                 else:
                     count, doing = _progress_of(work.runs[method], work.iterations, running)
                 bars.update(rows[task, method], completed=count, doing=doing)
-                if not console.is_terminal and told.get((task, method)) != doing:
-                    told[task, method] = doing
+                if not console.is_terminal and printed.get((task, method)) != doing:
+                    printed[task, method] = doing
                     console.print(f"{task} {method}: {doing}", highlight=False)
             if all(job.done() for job in jobs.values()):
                 return

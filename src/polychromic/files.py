@@ -218,11 +218,11 @@ def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[dict[str, Any]]:
 
 def readable_lines(data: bytes) -> list[dict[str, Any]]:
     """The lines of a log that hold a table; others, cut off by a kill or damaged, are left out."""
-    found = []
+    tables = []
     for line in data.split(b"\n"):
         with contextlib.suppress(ValueError, RecursionError):
-            found.append(msgspec.json.decode(line))
-    return [line for line in found if isinstance(line, dict)]
+            tables.append(msgspec.json.decode(line))
+    return [line for line in tables if isinstance(line, dict)]
 
 
 def read_table(field: str, path: Path) -> dict[str, Any]:

@@ -35,12 +35,12 @@ def pass_at_k(num_attempts: ArrayLike, num_successes: ArrayLike, k: int | Sequen
     Returns:
         [...] for one k, [..., K] for several.
     """
-    made, succeeded = _counts("num_attempts", num_attempts), _counts("num_successes", num_successes)
+    attempted, succeeded = _counts("num_attempts", num_attempts), _counts("num_successes", num_successes)
     try:
-        attempts, successes = np.broadcast_arrays(made, succeeded)
+        attempts, successes = np.broadcast_arrays(attempted, succeeded)
     except ValueError:
         raise UserError(
-            f"num_attempts has shape {made.shape} and num_successes {succeeded.shape}; they must fit together"
+            f"num_attempts has shape {attempted.shape} and num_successes {succeeded.shape}; they must fit together"
         ) from None
     too_many = successes > attempts
     if too_many.any():

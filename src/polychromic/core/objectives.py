@@ -215,10 +215,12 @@ def _diversity_of_sets(
         raise UserError("diversity is given without labels or a kernel to read")
     else:
         return None, None
-    found = float_array("diversity", value, ndim_at_least=0)
-    if found.shape != members.shape[:-1]:
-        raise UserError(f"diversity returned shape {found.shape}; one value per set is needed: {members.shape[:-1]}")
-    return found, set_labels
+    diversities = float_array("diversity", value, ndim_at_least=0)
+    if diversities.shape != members.shape[:-1]:
+        raise UserError(
+            f"diversity returned shape {diversities.shape}; one value per set is needed: {members.shape[:-1]}"
+        )
+    return diversities, set_labels
 
 
 def _diversity_for(diversity: ArrayLike | None, shape: tuple[int, ...]) -> Floats:

@@ -102,11 +102,11 @@ def parse(args: Sequence[str]) -> tuple[Arguments, Config]:
     chosen = {"method": settings.pop("method", "poly-ppo"), "preset": settings.pop("preset", "default")}
     chosen |= {"method": first.config.method} if "method" in named else {}
     chosen |= {"preset": first.preset} if "preset" in named else {}
-    own = {name: _task_option(name, settings.pop(name)) for name in TASK_OPTIONS if name in settings}
+    options = {name: _task_option(name, settings.pop(name)) for name in TASK_OPTIONS if name in settings}
     explicit = {name: value for name, value in asdict(first.config).items() if name in named and name != "method"}
     # Defaults follow from the method and the task, some from other settings: all that is given goes in at once.
     config = make_config(chosen["method"], first.task, preset=chosen["preset"], **{**settings, **explicit})
-    shown = Arguments(task=first.task, preset=chosen["preset"], config=_Unchecked(**asdict(config)), **own)
+    shown = Arguments(task=first.task, preset=chosen["preset"], config=_Unchecked(**asdict(config)), **options)
     return tyro.cli(Arguments, args=list(args), default=shown, prog="polychromic finetune"), config
 
 
@@ -119,9 +119,11 @@ def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
     config = _Unchecked()
     other = _Unchecked(**{name: _another(name, value) for name, value in asdict(config).items()})
     defaults = (Arguments(config=config), Arguments(preset="", config=other))
-    first, second = (tyro.cli(Arguments, args=rest, default=one, prog="polychromic finetune") for one in defaults)
-    one, two = ({**vars(given), **vars(given.config)} for given in (first, second))
-    return first, frozenset(name for name in one if one[name] == two[name])
+    first, second = (
+        tyro.cli(Arguments, args=rest, default=default, prog="polychromic finetune") for default in defaults
+    )
+    values, others = ({**vars(given), **vars(given.config)} for given in (first, second))
+    return first, frozenset(name for name in values if values[name] == others[name])
 
 
 def _another(name: str, value: Any) -> Any:

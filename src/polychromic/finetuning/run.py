@@ -298,8 +298,8 @@ def is_done(folder: Path) -> bool:
 
 def read_done(folder: Path) -> dict[str, Any]:
     """What a complete run ended in: its iterations and the figures of its last evaluation."""
-    found: dict[str, Any] = read_json(folder / "done.json", _Done)
-    return {name: value for name, value in found.items() if name != "log_sha256"}
+    summary: dict[str, Any] = read_json(folder / "done.json", _Done)
+    return {name: value for name, value in summary.items() if name != "log_sha256"}
 
 
 def check_logs(folder: Path) -> None:
@@ -330,12 +330,12 @@ def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
             raise UserError(f"out: {folder} is not empty ({strange[0]}, …) and holds no run; give a new folder")
         return
     try:
-        found = read_json(path, _Description)
+        described = read_json(path, _Description)
     except UserError as error:
         raise UserError(f"out: {path} was not written by polychromic finetune ({error}); give a new folder") from error
     if not _has_begun(folder):
         return
-    for name, (before, now) in _differences(found, json.loads(json.dumps(description))):
+    for name, (before, now) in _differences(described, json.loads(json.dumps(description))):
         raise UserError(
             f"out: {folder} holds a run with {name} = {before!r}, now it is {now!r}; "
             "give another folder, or the same settings to resume it"
@@ -384,7 +384,7 @@ def _timed_before(content: bytes, iteration: int) -> int:
     """
     kept = 0
     for line in content.splitlines(keepends=True):
-        number = next((one.get("iteration") for one in readable_lines(line)), None)
+        number = next((entry.get("iteration") for entry in readable_lines(line)), None)
         if not line.endswith(b"\n") or not isinstance(number, int) or number >= iteration:
             break
         kept += len(line)

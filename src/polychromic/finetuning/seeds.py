@@ -86,9 +86,9 @@ def finetune_seeds(
         runs = []
         for seed, folder in folders.items():
             if not is_done(folder):
-                own = replace(config, seed=seed)
-                run = opened.enter_context(Run(folder, describe_run(world, saved, own)))
-                runs.append(ActiveRun(own, run, run.resume(init_learner(saved.params, own))))
+                seed_config = replace(config, seed=seed)
+                run = opened.enter_context(Run(folder, describe_run(world, saved, seed_config)))
+                runs.append(ActiveRun(seed_config, run, run.resume(init_learner(saved.params, seed_config))))
         train(world, saved, runs, update_all=functools.partial(_update_all, devices))
     return [read_result(folder, saved) for folder in folders.values()]
 
@@ -127,19 +127,19 @@ def update_seeds(
     new, sums = jax.device_get((new, sums))
     # Forward passes and checkpoints find each learner on the first device, as in a run of its own.
     apart = [jax.tree.map(lambda leaf, at=number: leaf[at], new) for number in range(len(learners))]
-    return [(jax.device_put(one, used[0]), sums[number]) for number, one in enumerate(apart)]
+    return [(jax.device_put(learner, used[0]), sums[number]) for number, learner in enumerate(apart)]
 
 
 @functools.lru_cache(maxsize=16)
 def _sharded(policy: Policy, config: Config, mesh: Mesh, seeds_each: int) -> Any:
     """The update of all seeds: sharded over the devices, on each of them vectorised over its seeds."""
-    one = update_function(policy, config)
+    update_one = update_function(policy, config)
 
     def on_device(stacked: Any, coefficients: Coefficients) -> Any:
         if seeds_each == 1:  # nothing to vectorise: the same program, and the same bits, as a run on its own
             learner, data = jax.tree.map(lambda leaf: leaf[0], stacked)
-            return jax.tree.map(lambda leaf: leaf[None], one(learner, data, coefficients))
-        return jax.vmap(one, in_axes=(0, 0, None))(*stacked, coefficients)
+            return jax.tree.map(lambda leaf: leaf[None], update_one(learner, data, coefficients))
+        return jax.vmap(update_one, in_axes=(0, 0, None))(*stacked, coefficients)
 
     sharded = jax.shard_map(
         on_device, mesh=mesh, in_specs=(OVER_SEEDS, EVERYWHERE), out_specs=OVER_SEEDS, check_vma=False

@@ -67,8 +67,8 @@ class Evaluator:
         keys = row_hashes(rows)
         new = self.known.first_unknown(keys)
         if len(new):
-            found = self._run({name: value.take(new, axis=0) for name, value in rows.items()}, len(new), None)
-            self.known = self.known.with_rows(keys[new], found)
+            outputs = self._run({name: value.take(new, axis=0) for name, value in rows.items()}, len(new), None)
+            self.known = self.known.with_rows(keys[new], outputs)
         return self.known.look_up(keys)
 
     def first_memory(self, obs: Mapping[str, Any]) -> NDArray[np.float32] | None:
@@ -81,13 +81,13 @@ class Evaluator:
             return np.zeros((batch, self.policy.memory_size), np.float32)
         # Attempts at one configuration begin with the same observation: each distinct one is read once.
         _, distinct, which = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
-        found = []
+        memories = []
         for first in range(0, len(distinct), largest):
             chosen = distinct[first : first + largest]
             size = next(size for size in self.sizes if len(chosen) <= size)
             padded = {name: pad_rows(value.take(chosen, axis=0), size) for name, value in rows.items()}
-            found.append(np.asarray(_beginner(self.policy)(self.params, padded))[: len(chosen)])
-        return np.concatenate(found).take(which, axis=0)
+            memories.append(np.asarray(_beginner(self.policy)(self.params, padded))[: len(chosen)])
+        return np.concatenate(memories).take(which, axis=0)
 
     def _run(self, rows: dict[str, Any], batch: int, memory: Any) -> Outputs:
         largest = self.sizes[-1]
@@ -132,12 +132,12 @@ class _Known(NamedTuple):
             unknown = np.arange(len(keys))
         return unknown[np.unique(keys[unknown], return_index=True)[1]] if len(unknown) else unknown
 
-    def with_rows(self, keys: NDArray[np.uint64], found: Outputs) -> _Known:
+    def with_rows(self, keys: NDArray[np.uint64], outputs: Outputs) -> _Known:
         """These rows too."""
         all_keys = np.concatenate([self.keys, keys])
         order = np.argsort(all_keys, kind="stable")
-        logits = np.concatenate([self.logits, found.logits]) if len(self.keys) else found.logits
-        return _Known(all_keys[order], logits[order], np.concatenate([self.value, found.value])[order])
+        logits = np.concatenate([self.logits, outputs.logits]) if len(self.keys) else outputs.logits
+        return _Known(all_keys[order], logits[order], np.concatenate([self.value, outputs.value])[order])
 
     def look_up(self, keys: NDArray[np.uint64]) -> Outputs:
         """Of rows that are all known."""

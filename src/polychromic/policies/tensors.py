@@ -41,9 +41,9 @@ def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[di
     try:
         with safe_open(str(path), framework="numpy") as file:
             metadata = file.metadata() or {}
-            found = metadata.get("format")
-            if found != expected_format:
-                raise UserError(f"{path}: format is {found!r}, expected '{expected_format}'")
+            file_format = metadata.get("format")
+            if file_format != expected_format:
+                raise UserError(f"{path}: format is {file_format!r}, expected '{expected_format}'")
             if "header" not in metadata:
                 raise UserError(f"{path}: 'header' is missing from the metadata")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -105,9 +105,9 @@ def fill_tree(path: str | os.PathLike[str], expected: Any, tensors: Mapping[str,
             f"{path}: the network has other parameters: missing {missing or 'none'}, unknown {extra or 'none'}"
         )
     for name, (_, leaf) in zip(names, leaves, strict=True):
-        found = tensors[name]
-        if found.shape != leaf.shape or found.dtype != leaf.dtype:
-            raise UserError(f"{path}: '{name}' is {found.dtype} {found.shape}, expected {leaf.dtype} {leaf.shape}")
+        array = tensors[name]
+        if array.shape != leaf.shape or array.dtype != leaf.dtype:
+            raise UserError(f"{path}: '{name}' is {array.dtype} {array.shape}, expected {leaf.dtype} {leaf.shape}")
     return jax.tree_util.tree_unflatten(treedef, [tensors[name] for name in names])
 
 

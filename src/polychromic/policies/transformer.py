@@ -64,14 +64,14 @@ def transformer_policy(
 
     def whole(params: Weights, tokens: Array) -> tuple[list[Array], list[Array]]:
         """Hidden states [B, T, width] and cache entries [B, T, entry] of both networks."""
-        found = [_whole(params[name], heads, tokens) for name, (_, _, heads) in groups.items()]
-        return [hidden for hidden, _ in found], [entries for _, entries in found]
+        outputs = [_whole(params[name], heads, tokens) for name, (_, _, heads) in groups.items()]
+        return [hidden for hidden, _ in outputs], [entries for _, entries in outputs]
 
     def sequences(params: Weights, obs: Mapping[str, Any]) -> tuple[Array, Array]:
         # Steps of one trajectory show prefixes of one sequence, with zeros behind: their maximum is the longest.
         hidden, _ = whole(params, obs["tokens"].max(axis=1))
         at = jax.nn.one_hot(obs["length"] - 1, obs["tokens"].shape[2])
-        return read_out(params, *(at @ one for one in hidden))
+        return read_out(params, *(at @ states for states in hidden))
 
     def begin(params: Weights, obs: Mapping[str, Any]) -> Array:
         tokens = obs["tokens"]
@@ -86,13 +86,13 @@ def transformer_policy(
         token = jnp.take_along_axis(obs["tokens"], position[:, None], axis=1)[:, 0]
         cache = memory.reshape(len(memory), context, -1)
         parts = jnp.split(cache, [entry_sizes[0]], axis=2)
-        found = [
+        outputs = [
             _one_more(params[name], heads, token, position, part)
             for (name, (_, _, heads)), part in zip(groups.items(), parts, strict=True)
         ]
         here = (jnp.arange(context) == position[:, None])[:, :, None]
-        cache = jnp.where(here, jnp.concatenate([entry for _, entry in found], axis=1)[:, None], cache)
-        return *read_out(params, *(hidden for hidden, _ in found)), cache.reshape(memory.shape)
+        cache = jnp.where(here, jnp.concatenate([entry for _, entry in outputs], axis=1)[:, None], cache)
+        return *read_out(params, *(hidden for hidden, _ in outputs)), cache.reshape(memory.shape)
 
     init = functools.partial(draw, tree=tree)
     return Policy(

@@ -43,7 +43,7 @@ def demos(
     spec = spec_of(task)
     if spec.demonstrate is None:
         raise UserError(f"task is {task}, which has no expert to demonstrate it; give one that has")
-    told = spec.demonstrate(
+    line = spec.demonstrate(
         spec.recorded_name,
         out=out,
         episodes=episodes,
@@ -52,7 +52,7 @@ def demos(
         observation=observation,
         workers=workers,
     )
-    print(told)
+    print(line)
     return 0
 
 
@@ -117,9 +117,9 @@ def pretrain(
 def _refuse_unknown(task: str, recipe: Callable[..., Any], options: dict[str, Any]) -> None:
     """Refuse an option that a task's recipe does not have, before anything is made."""
     parameters = inspect.signature(recipe.function if isinstance(recipe, Later) else recipe).parameters
-    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
-    known = [name for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    known = [name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
     known = [name for name in known if name not in ("out", "command")]
     for name, value in options.items():
         if name not in known:

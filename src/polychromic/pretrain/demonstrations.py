@@ -269,8 +269,8 @@ def _read_header(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: 'header' is not JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        found = header.get("format") if isinstance(header, dict) else None
-        raise UserError(f"{path}: format is {found!r}, expected '{FORMAT}'")
+        file_format = header.get("format") if isinstance(header, dict) else None
+        raise UserError(f"{path}: format is {file_format!r}, expected '{FORMAT}'")
     for name, kind in (("task", str), ("observation", str), ("image_size", list), ("missions", list), ("made", dict)):
         if not isinstance(header.get(name), kind):
             raise UserError(f"{path}: header: '{name}' is {header.get(name)!r}, expected a {kind.__name__}")

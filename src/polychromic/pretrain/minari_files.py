@@ -142,9 +142,9 @@ def _codes(dataset_id: str, episode: int, images: NDArray[np.uint8]) -> NDArray[
     table[tuple(CODE_TRIPLES.T)] = np.arange(len(CODE_TRIPLES))
     flat = images.reshape(len(images), -1, 3).astype(np.int64)
     inside: NDArray[np.bool_] = np.all(flat < np.array(table.shape), axis=2)
-    found = np.where(inside, table[tuple(np.where(inside[..., None], flat, 0).transpose(2, 0, 1))], -1)
-    if (found < 0).any():
-        step, cell = np.argwhere(found < 0)[0]
+    codes = np.where(inside, table[tuple(np.where(inside[..., None], flat, 0).transpose(2, 0, 1))], -1)
+    if (codes < 0).any():
+        step, cell = np.argwhere(codes < 0)[0]
         triple = flat[step, cell].tolist()
         raise UserError(f"{dataset_id}: 'image' of episode {episode}, step {step} has a cell {triple} of no known kind")
-    return found.astype(np.uint8)
+    return codes.astype(np.uint8)

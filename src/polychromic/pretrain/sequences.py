@@ -219,11 +219,11 @@ def _save(path: Path, progress: _Progress, identity: dict[str, Any]) -> None:
 
 def _load(path: Path, fresh: _Progress, identity: dict[str, Any]) -> _Progress:
     tensors, metadata = read_tensors(path, CHECKPOINT)
-    found = parse_object(path, metadata["header"])
+    header = parse_object(path, metadata["header"])
     for name, value in identity.items():
-        if found.get(name) != value:
+        if header.get(name) != value:
             raise UserError(
-                f"{path}: the checkpoint has {name} = {found.get(name)!r}, this run has {value!r}; "
+                f"{path}: the checkpoint has {name} = {header.get(name)!r}, this run has {value!r}; "
                 "remove the file or choose another --out"
             )
     losses = tensors.pop("losses")

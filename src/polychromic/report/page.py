@@ -71,10 +71,12 @@ def _made(
 ) -> tuple[str, str, list[str]]:
     """The page, the tables as Markdown, and remarks about what is compared."""
     comparisons = compare(entries)
-    remarks = [remark for one in comparisons for remark in (*without_control(one), *unequal_attempts(one))]
-    made, told = tables(comparisons), [*problems, *remarks]
-    data = page_data(comparisons, made, told, title=title, summary=summary)
-    return page(data, section_scripts(comparisons)), as_markdown(made, told), remarks
+    remarks = [
+        remark for comparison in comparisons for remark in (*without_control(comparison), *unequal_attempts(comparison))
+    ]
+    shown, notes = tables(comparisons), [*problems, *remarks]
+    data = page_data(comparisons, shown, notes, title=title, summary=summary)
+    return page(data, section_scripts(comparisons)), as_markdown(shown, notes), remarks
 
 
 def _that_can_be_shown(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
@@ -93,7 +95,7 @@ def _that_can_be_shown(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]
 
 def page_data(
     comparisons: Sequence[Comparison],
-    made: Sequence[Table],
+    shown: Sequence[Table],
     problems: Sequence[str],
     *,
     title: str,
@@ -105,18 +107,20 @@ def page_data(
         "summary": list(summary),
         "version": __version__,
         "problems": list(problems),
-        "tables": [asdict(table) for table in made],
-        "comparisons": [_comparison(one) for one in comparisons],
+        "tables": [asdict(table) for table in shown],
+        "comparisons": [_comparison(comparison) for comparison in comparisons],
     }
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
     evaluations = [entry.evaluation for method in comparison.methods for entry in method.entries if entry.evaluation]
-    drawn: Mapping[str, Any] = next((one for one in evaluations if "recordings" in one["result"]), {})
+    drawn: Mapping[str, Any] = next(
+        (evaluation for evaluation in evaluations if "recordings" in evaluation["result"]), {}
+    )
     first = comparison.methods[0].entries[0]
     section = section_of(comparison)
     seeds = first.level_seeds or [None] * first.num_configurations  # only grid worlds have level seeds
-    missions = next((one["missions"] for one in evaluations), [""] * first.num_configurations)
+    missions = next((evaluation["missions"] for evaluation in evaluations), [""] * first.num_configurations)
     return {
         "title": comparison.title,
         "task": comparison.task,
@@ -155,14 +159,16 @@ def _method(method: Method, section: Section | None) -> dict[str, Any]:
 def _sweep(method: Method) -> list[list[float]]:
     """Temperature, success, low, high, in order; of the first policy that has a sweep, not repeated for its best."""
     evaluations = [entry.evaluation for entry in method.entries if entry.evaluation]
-    tried: list[dict[str, Any]] = next((one["sweep"] for one in evaluations if "sweep" in one), [])
-    found = [(one["temperature"], *(one["success"][name] for name in ("mean", "low", "high"))) for one in tried]
-    return [list(point) for point in sorted(found)] if method.key else []
+    tried: list[dict[str, Any]] = next((evaluation["sweep"] for evaluation in evaluations if "sweep" in evaluation), [])
+    points = [(point["temperature"], *(point["success"][name] for name in ("mean", "low", "high"))) for point in tried]
+    return [list(point) for point in sorted(points)] if method.key else []
 
 
 def section_scripts(comparisons: Sequence[Comparison]) -> list[str]:
     """The JavaScript of the sections that tasks add."""
-    named = dict.fromkeys(section.script for one in comparisons if (section := section_of(one)) is not None)
+    named = dict.fromkeys(
+        section.script for comparison in comparisons if (section := section_of(comparison)) is not None
+    )
     return [(resources.files(package) / name).read_text(encoding="utf-8") for package, name in named]
 
 

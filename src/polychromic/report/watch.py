@@ -42,10 +42,10 @@ def watch(
         tile_size: pixels of a cell in the GIF.
         seconds_per_step: how long a step is shown.
     """
-    found = find_target(target)
-    world = world_of(found)
+    player = find_target(target)
+    world = world_of(player)
     if not 1 <= configuration <= world.num_configurations:
-        raise UserError(f"configuration is {configuration}; {found.name} has 1 … {world.num_configurations}")
+        raise UserError(f"configuration is {configuration}; {player.name} has 1 … {world.num_configurations}")
     for name, value in (("episodes", episodes), ("tile_size", tile_size)):
         if value < 1:
             raise UserError(f"{name} is {value}; it must be at least 1")
@@ -54,9 +54,9 @@ def watch(
     if seed < 0:
         raise UserError(f"seed is {seed}; it must be 0 or more")
     if gif is not None and not world.can_draw:
-        raise UserError(f"gif is {gif}; {found.name} acts in a world that has no pictures; leave it out for text")
+        raise UserError(f"gif is {gif}; {player.name} acts in a world that has no pictures; leave it out for text")
     number = configuration - 1
-    evaluator = Evaluator(found.saved.policy, found.saved.params, world.tables())
+    evaluator = Evaluator(player.saved.policy, player.saved.params, world.tables())
     state = world.start(np.full(episodes, number))
     attempts = attempt(evaluator, world, state, np.random.default_rng(seed), temperature=temperature)
     seeds = f", level seed {world.level_seeds[number]}" if world.level_seeds else ""

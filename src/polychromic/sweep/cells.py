@@ -173,18 +173,18 @@ def write_cells(folder: Path, cells: Iterable[Cell]) -> list[Path]:
 
 def read_cell(folder: Path) -> Cell:
     """The cell of a folder."""
-    found: Cell = converted(read_json(folder / CELL), Cell, f"{folder / CELL} is damaged")
-    return found
+    cell: Cell = converted(read_json(folder / CELL), Cell, f"{folder / CELL} is damaged")
+    return cell
 
 
 def find_cells(folder: Path) -> list[Path]:
     """The folders of all cells of a sweep."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give one that polychromic sweep wrote")
-    found = sorted(path.parent.resolve() for path in folder.glob(f"*/{CELL}"))
-    if not found:
+    folders = sorted(path.parent.resolve() for path in folder.glob(f"*/{CELL}"))
+    if not folders:
         raise UserError(f"{folder} holds no cells; give a folder that polychromic sweep wrote")
-    return found
+    return folders
 
 
 def is_done(folder: Path) -> bool:
@@ -199,9 +199,9 @@ def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _compare(path: Path, before: Cell, now: Cell) -> None:
     """The name holds everything but the evaluation."""
     for name, value in asdict(now.evaluation).items():
-        found = getattr(before.evaluation, name)
-        if found != value:
+        old = getattr(before.evaluation, name)
+        if old != value:
             raise UserError(
-                f"out: {path} is a cell with evaluation {name} = {found}, now it is {value}; "
+                f"out: {path} is a cell with evaluation {name} = {old}, now it is {value}; "
                 "give another folder, or the same evaluation to resume it"
             )

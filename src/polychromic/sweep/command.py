@@ -126,12 +126,12 @@ def status(
     console = Console()
     while True:
         statuses = [read_status(path) for path in folders]
-        running = sum(one.state == "running" for one in statuses)
+        running = sum(cell.state == "running" for cell in statuses)
         console.print(show(statuses, slots=running))
-        for one in statuses:
-            if one.state == "failed":
-                console.print(f"\n{one.name} failed:\n{one.message}", markup=False)
-        if not watch or all(one.state in ("done", "failed") for one in statuses):
+        for cell in statuses:
+            if cell.state == "failed":
+                console.print(f"\n{cell.name} failed:\n{cell.message}", markup=False)
+        if not watch or all(cell.state in ("done", "failed") for cell in statuses):
             return 0
         time.sleep(2)
         console.print()

@@ -58,13 +58,13 @@ def holder(folder: Path) -> dict[str, Any] | None:
     """Who runs a cell now, told from the file alone; None if nobody does."""
     path = folder / LOCK
     try:
-        found: dict[str, Any] = read_json(path, _Holder)
+        claim: dict[str, Any] = read_json(path, _Holder)
         touched = path.stat().st_mtime
     except (OSError, UserError):
         return None
-    if found.get("host") == socket.gethostname() and found.get("process"):
-        return found if _born(found["pid"]) == found["process"] else None
-    return found if time.time() - touched < STALE_SECONDS else None
+    if claim.get("host") == socket.gethostname() and claim.get("process"):
+        return claim if _born(claim["pid"]) == claim["process"] else None
+    return claim if time.time() - touched < STALE_SECONDS else None
 
 
 def _beat(path: Path, stop: threading.Event) -> None:

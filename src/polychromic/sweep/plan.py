@@ -62,13 +62,13 @@ def parse_seeds(given: Iterable[Any]) -> list[int]:
 
 def parse_settings(field_name: str, given: Iterable[str]) -> dict[str, str]:
     """NAME=VALUE arguments by name, values as text."""
-    found = {}
+    settings = {}
     for part in given:
         name, equals, value = part.partition("=")
         if not equals or not name:
             raise UserError(f"{field_name} has {part!r}; give NAME=VALUE, such as iterations=100")
-        found[name.replace("-", "_")] = value
-    return found
+        settings[name.replace("-", "_")] = value
+    return settings
 
 
 def parse_value(text: str) -> Any:

@@ -101,12 +101,12 @@ def _iterations(last: Mapping[str, Any]) -> int:
 def differing(statuses: Sequence[Status]) -> list[str]:
     """Of every cell what tells it from others of its task and method: "kl_coefficient=0.1", or nothing."""
     kinds: dict[tuple[str, str], dict[str, set[str]]] = {}
-    for one in statuses:
-        values = kinds.setdefault(one.kind, {})
-        for name, value in one.choices.items():
+    for status in statuses:
+        values = kinds.setdefault(status.kind, {})
+        for name, value in status.choices.items():
             values.setdefault(name, set()).add(str(value))
-    several = {kind: [name for name, found in values.items() if len(found) > 1] for kind, values in kinds.items()}
-    return [", ".join(f"{name}={one.choices.get(name)}" for name in several[one.kind]) for one in statuses]
+    several = {kind: [name for name, seen in values.items() if len(seen) > 1] for kind, values in kinds.items()}
+    return [", ".join(f"{name}={status.choices.get(name)}" for name in several[status.kind]) for status in statuses]
 
 
 def seconds_left(statuses: Sequence[Status], slots: int) -> float | None:
@@ -120,14 +120,14 @@ def seconds_left(statuses: Sequence[Status], slots: int) -> float | None:
                 return fmean(chosen)
         return 0.0
 
-    paces = [(one.kind, one.iteration_seconds) for one in statuses if one.iterations]
-    scorings = [(one.kind, one.evaluation_seconds) for one in statuses]
-    open_cells = [one for one in statuses if one.state not in ("done", "failed")]
+    paces = [(status.kind, status.iteration_seconds) for status in statuses if status.iterations]
+    scorings = [(status.kind, status.evaluation_seconds) for status in statuses]
+    open_cells = [status for status in statuses if status.state not in ("done", "failed")]
     if open_cells and not any(pace for _, pace in paces):
         return None
     total = 0.0
-    for one in open_cells:
-        total += (one.iterations - one.iteration) * typical(paces, one.kind) + typical(scorings, one.kind)
+    for status in open_cells:
+        total += (status.iterations - status.iteration) * typical(paces, status.kind) + typical(scorings, status.kind)
     return total / max(1, min(slots, len(open_cells)) or 1)
 
 
@@ -136,26 +136,26 @@ def show(statuses: Sequence[Status], *, slots: int, rows: int = 10_000) -> Group
     order = list(STATES)
     shown = list(zip(statuses, differing(statuses), strict=True))
     if len(shown) > rows:
-        shown.sort(key=lambda one: order.index(one[0].state))
+        shown.sort(key=lambda row: order.index(row[0].state))
     table = Table(box=None, padding=(0, 1))
     for head, how in (("cell", "left"), ("state", "left"), ("iterations", "right"), ("success", "right")):
         table.add_column(head, justify=how, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("", no_wrap=True, overflow="ellipsis")
-    for one, choices in shown[:rows]:
-        progress = f"{one.iteration}/{one.iterations}" if one.iterations else "–"
-        success = "" if one.success is None else f"{one.success:.3f}"
-        remark = one.message.splitlines()[0][:100] if one.message else ""
-        if one.attempts > 1 and not remark:
-            remark = f"attempt {one.attempts}"
+    for status, choices in shown[:rows]:
+        progress = f"{status.iteration}/{status.iterations}" if status.iterations else "–"
+        success = "" if status.success is None else f"{status.success:.3f}"
+        remark = status.message.splitlines()[0][:100] if status.message else ""
+        if status.attempts > 1 and not remark:
+            remark = f"attempt {status.attempts}"
         remark = ": ".join(part for part in (choices, remark) if part)
-        table.add_row(one.name, Text(one.state, style=STATES[one.state]), progress, success, Text(remark))
+        table.add_row(status.name, Text(status.state, style=STATES[status.state]), progress, success, Text(remark))
     hidden = len(shown) - rows
     return Group(table, *([Text(f"… and {hidden} more")] if hidden > 0 else []), Text(totals(statuses, slots)))
 
 
 def totals(statuses: Sequence[Status], slots: int) -> str:
     """Counts and the time left, in a line."""
-    counts = {state: sum(one.state == state for one in statuses) for state in STATES}
+    counts = {state: sum(status.state == state for status in statuses) for state in STATES}
     parts = [f"{count} {state}" for state, count in counts.items() if count]
     left = seconds_left(statuses, slots)
     if left is not None and counts["done"] + counts["failed"] < len(statuses):
@@ -223,8 +223,8 @@ class _Figures(TypedDict):
 
 def _final_success(folder: Path) -> float | None:
     figures = read_json_or(folder / FIGURES, _Figures, {})
-    found = figures.get("result", {}).get("success", {}).get("mean", figures.get("finetune", {}).get("success"))
-    return _as_number(found)
+    success = figures.get("result", {}).get("success", {}).get("mean", figures.get("finetune", {}).get("success"))
+    return _as_number(success)
 
 
 def _number(path: Path) -> float | None:

@@ -106,16 +106,16 @@ def run_sweep(
 
 def _tell_other_versions(folders: Sequence[Path]) -> None:
     """Done cells stay as they are; what they were made with may matter to who compares them."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for folder in folders:
         with suppress(UserError, importlib.metadata.PackageNotFoundError):
             if is_done(folder) and (folder / "config.json").exists():
-                made = read_json(folder / "config.json", _Versions)["versions"]
-                other = [f"{name} {version}" for name, version in made.items() if version != _version(name)]
-                found.update([", ".join(other)] if other else [])
-    if found:
-        told = "; ".join(f"{count} with {versions}" for versions, count in found.items())
-        print(f"done cells that were made with other versions are kept: {told}", file=sys.stderr)
+                versions = read_json(folder / "config.json", _Versions)["versions"]
+                other = [f"{name} {version}" for name, version in versions.items() if version != _version(name)]
+                counts.update([", ".join(other)] if other else [])
+    if counts:
+        kinds = "; ".join(f"{count} with {versions}" for versions, count in counts.items())
+        print(f"done cells that were made with other versions are kept: {kinds}", file=sys.stderr)
 
 
 @functools.cache
@@ -152,15 +152,15 @@ def _table(console: Console, folders: Sequence[Path], engine: Engine) -> Iterato
         return [known[folder] for folder in folders]
 
     if not console.is_terminal:
-        told: set[Any] = set()
+        printed: set[Any] = set()
 
         def say(summary: Summary) -> None:
             for folder in [*summary.done, *summary.failed]:
-                if folder not in told:
-                    told.add(folder)
+                if folder not in printed:
+                    printed.add(folder)
                     how = "failed" if folder in summary.failed else "done"
                     console.print(
-                        f"{how}: {folder.name} ({len(told)} of {len(folders)})", highlight=False, markup=False
+                        f"{how}: {folder.name} ({len(printed)} of {len(folders)})", highlight=False, markup=False
                     )
 
         yield say

@@ -198,15 +198,15 @@ def _evaluate_one(cell: Cell, target: str, path: Path, *, main: bool = False, **
     from polychromic.evaluate.targets import find_target, pretrained_of, world_of
 
     began = time.process_time()
-    found = find_target(target)
-    world = world_of(found, horizon=cell.horizon, time_penalty=None if found.is_run else cell.time_penalty)
+    player = find_target(target)
+    world = world_of(player, horizon=cell.horizon, time_penalty=None if player.is_run else cell.time_penalty)
     perturbed = main and cell.evaluation.perturbed
     evaluate_to_file(
-        found,
+        player,
         world,
         path,
         command=_command(target, choices),
-        pretrained=pretrained_of(found, cell.policy) if perturbed else None,
+        pretrained=pretrained_of(player, cell.policy) if perturbed else None,
         **choices,
     )
     before = read_json_or(path.parent / EVALUATION_CPU, dict[str, Float], {})
@@ -215,8 +215,8 @@ def _evaluate_one(cell: Cell, target: str, path: Path, *, main: bool = False, **
 
 def _command(target: str, choices: Mapping[str, Any]) -> str:
     """Files say which command repeats them."""
-    told = [f"--{name}={choices[name]}" for name in ("attempts", "temperature", "seed") if name in choices]
-    return shlex.join(["polychromic", "evaluate", target, *told])
+    options = [f"--{name}={choices[name]}" for name in ("attempts", "temperature", "seed") if name in choices]
+    return shlex.join(["polychromic", "evaluate", target, *options])
 
 
 def late_evaluation_name(iterations: int | str) -> str:
@@ -265,9 +265,9 @@ def _system_error(error: BaseException | None, folder: Path) -> int | None:
         if isinstance(error, OSError):
             named = isinstance(error.filename, str | bytes)
             return error.errno if not named or is_inside(error.filename, folder) else 0
-        told = re.search(r"\(os error (\d+)\)", str(error))  # how libraries in Rust, safetensors say, put it
-        if told:
-            return int(told[1])
+        match = re.search(r"\(os error (\d+)\)", str(error))  # how libraries in Rust, safetensors say, put it
+        if match:
+            return int(match[1])
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
 
@@ -326,5 +326,5 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = list(os.uname())[3:]
-    told = [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2] or lines[:2]
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:12]
+    features = [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2] or lines[:2]
+    return hashlib.sha256("\n".join(features).encode()).hexdigest()[:12]

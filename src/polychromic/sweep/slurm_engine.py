@@ -38,8 +38,8 @@ class SlurmEngine:
             defaults = {"timeout_min": DAY, "cpus_per_task": 1, "tasks_per_node": 1, "name": "polychromic"}
             self.executor.update_parameters(**{**defaults, **given})
         except (RuntimeError, ValueError, NameError, TypeError) as error:
-            told = " ".join(str(error).split())
-            raise UserError(f"slurm: submitit refuses {cluster!r} with {given}: {told}") from error
+            reason = " ".join(str(error).split())
+            raise UserError(f"slurm: submitit refuses {cluster!r} with {given}: {reason}") from error
         self.failures = (
             submitit.core.utils.FailedJobError,
             submitit.core.utils.UncompletedJobError,
@@ -63,10 +63,10 @@ class SlurmEngine:
                 consent = self.trust.everything, sorted(self.trust.names)
                 self.jobs[folder] = self.executor.submit(slurm_cell, str(folder), *consent)
         except (*self.failures, OSError) as error:
-            said = (str(error).strip() or printed.getvalue().strip() or type(error).__name__).splitlines()[0]
+            reason = (str(error).strip() or printed.getvalue().strip() or type(error).__name__).splitlines()[0]
             if not self.submitted:
-                raise UserError(f"slurm: the first job was refused: {said}") from error
-            self.refused = [(folder, said)]
+                raise UserError(f"slurm: the first job was refused: {reason}") from error
+            self.refused = [(folder, reason)]
             self.again = time.monotonic() + min(FIRST_WAIT * 2**self.refusals, LONGEST_WAIT)
             self.refusals += 1
         else:
@@ -76,10 +76,12 @@ class SlurmEngine:
         """What was refused once more, when it is time; if Slurm has refused for too long, it ends here."""
         if not self.refused or time.monotonic() < self.again:
             return []
-        ((folder, said),) = self.refused
+        ((folder, reason),) = self.refused
         self.refused = []
         if self.refusals > MOST_REFUSALS:
-            return [(folder, Outcome("failed", f"Slurm refused the job {self.refusals} times: {said}", hopeless=True))]
+            return [
+                (folder, Outcome("failed", f"Slurm refused the job {self.refusals} times: {reason}", hopeless=True))
+            ]
         self.start(folder)
         return []
 

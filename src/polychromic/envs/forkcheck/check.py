@@ -90,9 +90,9 @@ def check_fork(
         return prove_method(recipe, seeds, steps, act, seed)
     if world:
         return _prove_world(env, configurations, steps, seed)
-    made = maker_of(env)
+    maker = maker_of(env)
     recipe = recipe_of(
-        made,
+        maker,
         seeds[0],
         "copy" if fork == "auto" else fork,
         text_length=text_length,
@@ -197,7 +197,9 @@ def _prove_world(world: World, configurations: Sequence[int] | None, steps: int,
     chosen = range(min(3, world.num_configurations)) if configurations is None else configurations
     wrong = [number for number in chosen if not 0 <= number < world.num_configurations]
     if wrong:
-        raise UserError(f"seeds holds {wrong[0]}; the configurations of this world are 0 to {world.num_configurations - 1}")
+        raise UserError(
+            f"seeds holds {wrong[0]}; the configurations of this world are 0 to {world.num_configurations - 1}"
+        )
     findings = prove(_WorldSubject(world), chosen, steps, world.num_actions, seed)
     checks = _checks(findings, "state[rows]", False, None)
     return ForkReport(type(world).__name__, "state[rows]", tuple(checks))
@@ -278,12 +280,12 @@ def _field_check(fields: Fields, method: Method, ez_pickle: bool) -> Check:
     ):
         if names:
             return Check(STATE, False, f"{diagnosis.listed(names)}: {what}", cover + cure)
-    found = "all fields are the same in the copy"
+    sentence = "all fields are the same in the copy"
     if fields.closed:
-        found += f"; not looked into: {diagnosis.listed(fields.closed)}"
+        sentence += f"; not looked into: {diagnosis.listed(fields.closed)}"
     if fields.unfixed:
-        found += f"; not fixed by the seed: {diagnosis.listed(fields.unfixed)}"
-    return Check(STATE, True, found)
+        sentence += f"; not fixed by the seed: {diagnosis.listed(fields.unfixed)}"
+    return Check(STATE, True, sentence)
 
 
 def _outside_check(fields: Fields) -> Check:
@@ -314,8 +316,8 @@ def _prove_noise(subject: _EnvSubject, findings: Findings, fields: Fields) -> Ch
     different = tried = 0
     for task, moment, head, tail in findings.moments:
         original = forward(subject, task, head)
-        one, other, same = (subject.fork(original) for _ in range(3))
-        shared = shared_generators(original.env, one.env)
+        first, second, same = (subject.fork(original) for _ in range(3))
+        shared = shared_generators(original.env, first.env)
         if shared and fields.drawn:
             return Check(
                 NOISE,
@@ -324,20 +326,20 @@ def _prove_noise(subject: _EnvSubject, findings: Findings, fields: Fields) -> Ch
                 "let __deepcopy__ copy the generator, or use fork='replay'",
             )
         try:
-            for episode, key in ((one, 1), (other, 2), (same, 1)):
+            for episode, key in ((first, 1), (second, 2), (same, 1)):
                 renew(recipe, episode, (key,))
         except Exception as error:
             return Check(NOISE, False, f"reseeding raised {describe(error)}", "correct reseed=")
-        stood, others = generator_states(one.env), generator_states(other.env)
+        stood, others = generator_states(first.env), generator_states(second.env)
         trace: list[Outcome] = []
         for action in tail:
-            trace.append(subject.step(one, action))
+            trace.append(subject.step(first, action))
             if trace[-1].ended:
                 break
-        now = generator_states(one.env)
+        now = generator_states(first.env)
         missed = [path for path in stood if stood[path] == others.get(path) and stood[path] != now.get(path)]
         if missed:
-            names = diagnosis.listed([diagnosis.spell(one.env, path) for path in missed])
+            names = diagnosis.listed([diagnosis.spell(first.env, path) for path in missed])
             return Check(
                 NOISE,
                 False,
@@ -353,7 +355,7 @@ def _prove_noise(subject: _EnvSubject, findings: Findings, fields: Fields) -> Ch
                 "some randomness is out of reach; give reseed=, a function (env, seed) that seeds all of it",
             )
         tried += 1
-        different += bool(compare(subject, other, tail[: len(trace)], trace, moment))
+        different += bool(compare(subject, second, tail[: len(trace)], trace, moment))
     if different:
         return Check(NOISE, True, f"{different} of {tried} pairs of copies with two seeds went two ways")
     if fields.drawn:

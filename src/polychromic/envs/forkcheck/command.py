@@ -41,8 +41,8 @@ def check_env(
     source = maker_of(id)
     report = check_fork(_world_or_maker(source, id), seeds=seeds, steps=steps, fork=fork, text_length=text_length)
     console = Console()
-    for one in (*report.rejected, report):
-        console.print(_table(one))
+    for tried in (*report.rejected, report):
+        console.print(_table(tried))
     console.print(_verdict(report))
     return 0 if report.ok else 1
 
@@ -52,10 +52,10 @@ def _world_or_maker(source: Callable[[], Any], id: str) -> Any:
     if ":" not in id:
         return source
     try:
-        made = source()
+        result = source()
     except Exception as error:
         raise UserError(f"{id}() raised {describe(error)}") from error
-    return made if isinstance(made, World) else source
+    return result if isinstance(result, World) else source
 
 
 def _table(report: ForkReport) -> Table:
@@ -69,10 +69,10 @@ def _table(report: ForkReport) -> Table:
     table.add_column("", width=6)
     table.add_column("what was found, what to do", ratio=5)
     for check in report.checks:
-        found = Text(check.found)
+        text = Text(check.found)
         if check.remedy:
-            found.append(f"\nWhat to do: {check.remedy}", style="bold")
-        table.add_row(check.name, Text("ok", style="green") if check.ok else Text("FAILED", style="bold red"), found)
+            text.append(f"\nWhat to do: {check.remedy}", style="bold")
+        table.add_row(check.name, Text("ok", style="green") if check.ok else Text("FAILED", style="bold red"), text)
     return table
 
 

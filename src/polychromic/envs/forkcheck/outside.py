@@ -26,13 +26,13 @@ RANDOM = ("the global generator of numpy.random", "the global generator of the m
 def outside(seen: Picture) -> dict[str, Any]:
     """Every variable outside of the object that its code names or could name: label -> value."""
     search = _Search(seen)
-    found: dict[str, Any] = {
+    variables: dict[str, Any] = {
         RANDOM[0]: repr(np.random.get_state(legacy=False)),  # noqa: NPY002
         RANDOM[1]: hash(random.getstate()),
         "os.environ": dict(os.environ),
         "the working directory": os.getcwd(),  # noqa: PTH109
     }
-    return found | search.found
+    return variables | search.found
 
 
 def look(variables: dict[str, Any]) -> Picture:
@@ -59,14 +59,14 @@ class _Search:
         self.found: dict[str, Any] = {}
         self._known: set[int] = set()
         kinds = {type(value) for value in seen.objects.values()}
-        environments = {one for kind in kinds if issubclass(kind, gymnasium.Env) for one in kind.__mro__}
-        self._roots = {_root(one.__module__) for one in environments} - {*_TRUSTED}
+        environments = {base for kind in kinds if issubclass(kind, gymnasium.Env) for base in kind.__mro__}
+        self._roots = {_root(base.__module__) for base in environments} - {*_TRUSTED}
         for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__)):
             self._follow_class(kind)
         for value in seen.objects.values():
             if isinstance(value, types.FunctionType):
                 self._follow_function(value.__qualname__, value)
-        for name in sorted({one.__module__ for one in environments if self._is_own(one.__module__)}):
+        for name in sorted({base.__module__ for base in environments if self._is_own(base.__module__)}):
             for variable in list(vars(sys.modules[name])):
                 self._follow_variable(sys.modules[name], variable, None)
 
@@ -85,15 +85,15 @@ class _Search:
         return True
 
     def _follow_class(self, kind: type) -> None:
-        for one in kind.__mro__:
-            if not self._is_own(one.__module__) or not self._new(one):
+        for base in kind.__mro__:
+            if not self._is_own(base.__module__) or not self._new(base):
                 continue
-            for name, value in list(vars(one).items()):
+            for name, value in list(vars(base).items()):
                 functions = list(_functions_of(value))
                 for function in functions:
-                    self._follow_function(f"{one.__qualname__}.{name}", function)
+                    self._follow_function(f"{base.__qualname__}.{name}", function)
                 if not functions and not name.startswith(("__", "_abc_")) and not _is_code(value):
-                    self.found[f"class attribute {one.__name__}.{name}"] = value
+                    self.found[f"class attribute {base.__name__}.{name}"] = value
 
     def _follow_function(self, label: str, function: types.FunctionType) -> None:
         if not self._new(function) or not self._is_own(function.__module__):
@@ -146,8 +146,8 @@ def _functions_of(value: Any) -> Iterator[types.FunctionType]:
     elif isinstance(value, staticmethod | classmethod):
         yield from _functions_of(value.__func__)
     elif isinstance(value, property):
-        for one in (value.fget, value.fset, value.fdel):
-            yield from _functions_of(one)
+        for function in (value.fget, value.fset, value.fdel):
+            yield from _functions_of(function)
     elif isinstance(value, functools.cached_property | functools.partialmethod):
         yield from _functions_of(value.func)
     elif type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # an lru_cache

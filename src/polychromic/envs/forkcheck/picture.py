@@ -71,8 +71,8 @@ class Picture:
 
     def at(self, path: Path) -> Any:
         """What is there, in a comparable form."""
-        found = self.values.get(path)
-        return self.values.get(self.first(path), _MISSING) if found is None else found
+        value = self.values.get(path)
+        return self.values.get(self.first(path), _MISSING) if value is None else value
 
     def generators(self) -> dict[Path, Any]:
         """The random generators among the objects."""
@@ -89,8 +89,8 @@ def take(root: Any, limit: int = MAX_OBJECTS, stop: type | tuple[type, ...] = ()
     while queue or sets:
         if not queue:
             path, members = sets.popleft()
-            members.sort(key=lambda one: ways[id(one)] if id(one) in ways else ("~", _digest(one)))
-            queue.extend(((*path, f"{{member {index}}}"), one) for index, one in enumerate(members))
+            members.sort(key=lambda member: ways[id(member)] if id(member) in ways else ("~", _digest(member)))
+            queue.extend(((*path, f"{{member {index}}}"), member) for index, member in enumerate(members))
             continue
         path, value = queue.popleft()
         kind = type(value)
@@ -123,7 +123,7 @@ def take(root: Any, limit: int = MAX_OBJECTS, stop: type | tuple[type, ...] = ()
             if isinstance(vars(kind).get(step[1:]), functools.cached_property):
                 picture.optional.add((*path, step))
         if issubclass(kind, set | frozenset):
-            sets.append((path, [one for one in _iterate(value, kind) if _plain(one, type(one)) is None]))
+            sets.append((path, [member for member in _iterate(value, kind) if _plain(member, type(member)) is None]))
         if issubclass(kind, np.ndarray) and value.size:
             first = owners.setdefault(id(_owner(value)), path)
             if first != path:
@@ -136,12 +136,12 @@ def take(root: Any, limit: int = MAX_OBJECTS, stop: type | tuple[type, ...] = ()
 
 def differences(ours: Picture, theirs: Picture) -> list[Path]:
     """Where the two hold something else: fields that either lost, and values that differ. The outermost of each."""
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for path in [*ours.values, *(path for path in theirs.values if path not in ours.values)]:
         if ours.values.get(path) == theirs.values.get(path):
             continue
         left, right = ours.at(path), theirs.at(path)
-        if left == right or any(path[:depth] in found for depth in range(len(path))):
+        if left == right or any(path[:depth] in paths for depth in range(len(path))):
             continue
         if _MISSING in (left, right):
             owner = (theirs if left == _MISSING else ours).optional
@@ -149,22 +149,22 @@ def differences(ours: Picture, theirs: Picture) -> list[Path]:
                 continue
         if _CLOSED in left + right and (_MISSING in (left, right) or ("None",) in (left[1:], right[1:])):
             continue  # a window or a handle that the other does without; if it is needed, steps show it
-        found[path] = None
-    return list(found)
+        paths[path] = None
+    return list(paths)
 
 
 def severed(ours: Picture, theirs: Picture) -> dict[Path, list[Any]]:
     """Ways that lead to one object in the one and to two in the other, with the object of `ours`."""
-    found: dict[Path, list[Any]] = {}
+    objects: dict[Path, list[Any]] = {}
     for path in [*ours.again, *theirs.again]:
         first = ours.first(path)
         if ours.at(path) == theirs.at(path) and first != theirs.first(path) and first in ours.objects:
-            found[path] = [ours.objects[first]]
+            objects[path] = [ours.objects[first]]
     for path in [*ours.memory, *theirs.memory]:
         ways = (path, ours.memory.get(path, path))
         if ours.memory.get(path) != theirs.memory.get(path) and path in ours.objects and path in theirs.objects:
-            found[path] = [ours.objects[way] for way in ways]
-    return found
+            objects[path] = [ours.objects[way] for way in ways]
+    return objects
 
 
 def prefixes(paths: Iterable[Path]) -> set[Path]:
@@ -221,7 +221,7 @@ def _plain(value: Any, kind: type) -> tuple[str, ...] | None:
     if kind in _PLAIN:
         return kind.__name__, repr(value)
     if kind is tuple or kind is frozenset:
-        parts = [_plain(one, type(one)) for one in value]
+        parts = [_plain(part, type(part)) for part in value]
         if None in parts:
             return None
         return kind.__name__, repr(parts if kind is tuple else sorted(map(repr, parts)))
@@ -251,12 +251,12 @@ def _look(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
     if issubclass(kind, list | tuple | deque):
         members = list(_iterate(value, kind))
         bound = (value.maxlen,) if issubclass(kind, deque) else ()
-        if all(type(one) in _PLAIN for one in members):
+        if all(type(member) in _PLAIN for member in members):
             return (*bound, repr(members)), ()
-        return (*bound, len(members)), ((f"[{index}]", one) for index, one in enumerate(members))
+        return (*bound, len(members)), ((f"[{index}]", member) for index, member in enumerate(members))
     if issubclass(kind, set | frozenset):
-        plain = [_plain(one, type(one)) for one in _iterate(value, kind)]
-        return (len(plain), sorted(repr(one) for one in plain if one is not None)), ()
+        plain = [_plain(member, type(member)) for member in _iterate(value, kind)]
+        return (len(plain), sorted(repr(member) for member in plain if member is not None)), ()
     if issubclass(kind, GENERATORS):
         return (fingerprint(value), _spawned(value)), ()
     if issubclass(kind, np.ndarray):
@@ -299,7 +299,7 @@ def _look_into_dict(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
 def _look_into_array(value: np.ndarray) -> tuple[tuple[Any, ...], Inside]:
     words = (str(value.dtype), value.shape)
     if value.dtype == object:
-        return words, ((f".flat[{index}]", one) for index, one in enumerate(value.flat))
+        return words, ((f".flat[{index}]", item) for index, item in enumerate(value.flat))
     if value.dtype.hasobject:
         return words, ((".tolist()", value.tolist()),)
     return (*words, _bytes(value.tobytes())), ()
@@ -368,10 +368,10 @@ _CTYPES = tuple(
 
 def _look_into_ctypes(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
     if issubclass(kind, ctypes.Structure | ctypes.Union):
-        names = [field[0] for one in kind.__mro__ for field in vars(one).get("_fields_", ())]
+        names = [field[0] for base in kind.__mro__ for field in vars(base).get("_fields_", ())]
         return (), [(f".{name}", getattr(value, name)) for name in names]
     if issubclass(kind, ctypes.Array):
-        return (len(value),), [(f"[{index}]", one) for index, one in enumerate(value)]
+        return (len(value),), [(f"[{index}]", item) for index, item in enumerate(value)]
     if hasattr(value, "contents"):
         return ((), ((".contents", value.contents),)) if value else (("null",), ())
     if issubclass(kind, ctypes.c_void_p):

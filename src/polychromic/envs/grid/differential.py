@@ -242,7 +242,7 @@ def _replay(
     state = world.start(tasks)
     if perturbed:
         first = [episodes[index].views[0] for index in roots]
-        state = world.start_at(tasks, [one[3] for one in first], [one[1] for one in first])
+        state = world.start_at(tasks, [view[3] for view in first], [view[1] for view in first])
     _run(world, full, state, [episodes[index] for index in roots], tally, name, remember)
     if forks:
         state = world.concatenate(parents[index] for index in forks)

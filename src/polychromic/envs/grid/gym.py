@@ -112,9 +112,9 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start every row; an integer seed gives row i the seed `seed + i`."""
         chosen = _task_option(self.world, options)
-        for row, one in enumerate(_row_seeds(seed, self.num_envs)):
-            if one is not None:
-                self._generators[row] = seeding.np_random(one)[0]
+        for row, row_seed in enumerate(_row_seeds(seed, self.num_envs)):
+            if row_seed is not None:
+                self._generators[row] = seeding.np_random(row_seed)[0]
         tasks = [self._draw(row) if chosen is None else chosen for row in range(self.num_envs)]
         self.state = self.world.start(tasks)
         self._ended[:] = False
@@ -176,6 +176,6 @@ def _row_seeds(seed: Any, rows: int) -> list[int | None]:
     if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
         if len(seed) != rows:
             raise UserError(f"seed: expected {rows} seeds, got {len(seed)}")
-        return [None if one is None else whole_number("seed", one, at_least=0) for one in seed]
+        return [None if row_seed is None else whole_number("seed", row_seed, at_least=0) for row_seed in seed]
     first = whole_number("seed", seed, at_least=0)
     return [first + row for row in range(rows)]

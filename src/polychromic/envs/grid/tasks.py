@@ -102,11 +102,11 @@ def step_rule(level: str, env: Any) -> int:
     for cls in type(env).__mro__:
         if cls is MiniGridEnv:
             break
-        own = [name for name in _OWN_BEHAVIOUR if name in vars(cls)]
-        if own == ["step"] and cls.__name__ in STEP_RULES and cls.__module__.startswith("minigrid."):
+        overridden = [name for name in _OWN_BEHAVIOUR if name in vars(cls)]
+        if overridden == ["step"] and cls.__name__ in STEP_RULES and cls.__module__.startswith("minigrid."):
             rule = STEP_RULES[cls.__name__]
-        elif own:
-            raise NotCovered(level, f"{cls.__name__} has its own {', '.join(own)}")
+        elif overridden:
+            raise NotCovered(level, f"{cls.__name__} has its own {', '.join(overridden)}")
     if env.agent_view_size != 7:
         raise NotCovered(level, f"its view is {env.agent_view_size} cells wide, not 7")
     return rule

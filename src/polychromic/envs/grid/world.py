@@ -452,7 +452,7 @@ def make(
     )
     one_of("observation", observation, ("partial", "full"))
     loaded = [load_level(level, seed) for seed in chosen]
-    levels = stack_levels(loaded, [horizon or one.own_horizon for one in loaded])
+    levels = stack_levels(loaded, [horizon or each.own_horizon for each in loaded])
     longest = token_table(levels.missions).shape[1]
     if mission_length is not None:
         mission_length = whole_number("mission_length", mission_length, at_least=longest, why="the longest mission")

@@ -126,8 +126,8 @@ class TokenWorld(World):
         if self._place_of_token is not None:
             named = self._place_of_token[new]
             rows[going, PLACE] = np.where(named == NOWHERE, rows[going, PLACE], named)
-        said = rows[going, LENGTH] - self._prompt_lengths[rows[going, CONFIGURATION]]
-        rows[going, ENDED] = np.where(new == self.end, TERMINATED, np.where(said == self.horizon, TRUNCATED, GOING))
+        lengths = rows[going, LENGTH] - self._prompt_lengths[rows[going, CONFIGURATION]]
+        rows[going, ENDED] = np.where(new == self.end, TERMINATED, np.where(lengths == self.horizon, TRUNCATED, GOING))
         ended = going[rows[going, ENDED] != GOING]
         if len(ended):
             finished = TokenState(rows[ended])
@@ -138,23 +138,23 @@ class TokenWorld(World):
         return StepResult(reward, rows[:, ENDED] == TERMINATED, rows[:, ENDED] == TRUNCATED)
 
     def _asked(self, name: str, function: AnswerFunction, finished: TokenState, kind: Any) -> NDArray[Any]:
-        found = np.asarray(function(finished.rows[:, CONFIGURATION].copy(), self.answers(finished)))
-        if found.shape != (len(finished),) or found.dtype.kind not in ("iub" if kind is np.int64 else "iubf"):
+        values = np.asarray(function(finished.rows[:, CONFIGURATION].copy(), self.answers(finished)))
+        if values.shape != (len(finished),) or values.dtype.kind not in ("iub" if kind is np.int64 else "iubf"):
             raise UserError(
-                f"{name} returned {found.dtype} of shape {found.shape} for {len(finished)} answers; "
+                f"{name} returned {values.dtype} of shape {values.shape} for {len(finished)} answers; "
                 f"it must return one {'whole ' if kind is np.int64 else ''}number for each"
             )
-        if not np.isfinite(found).all():
-            raise UserError(f"{name} returned {found[~np.isfinite(found)][0]}; it must return finite numbers")
-        return found.astype(kind)
+        if not np.isfinite(values).all():
+            raise UserError(f"{name} returned {values[~np.isfinite(values)][0]}; it must return finite numbers")
+        return values.astype(kind)
 
     def answers(self, state: TokenState) -> NDArray[np.int64]:
         """What was said after the prompt, int64 [B, horizon], −1 past the end of each."""
         rows = state.rows
         start = self._prompt_lengths[rows[:, CONFIGURATION]][:, None]
         at = start + np.arange(self.horizon)
-        said = np.take_along_axis(rows[:, FIRST_TOKEN:], at, axis=1)
-        return np.where(at < rows[:, LENGTH][:, None], said, -1)
+        tokens = np.take_along_axis(rows[:, FIRST_TOKEN:], at, axis=1)
+        return np.where(at < rows[:, LENGTH][:, None], tokens, -1)
 
     def places(self, state: TokenState) -> NDArray[np.int64]:
         """The place that a row named last; with a label function instead, 0 until its answer is finished."""
@@ -173,9 +173,9 @@ class TokenWorld(World):
             return f"num_actions is {architecture['num_tokens']}, the world has {self.num_actions}"
         if architecture.get("context", self.context) < self.context:
             return f"context is {architecture['context']}, sequences of the world have up to {self.context} tokens"
-        for token, (own, theirs) in enumerate(zip(header["vocabulary"], self.vocabulary, strict=False)):
-            if own != theirs:
-                return f"vocabulary: token {token} is '{own}', in the world it is '{theirs}'"
+        for token, (word, theirs) in enumerate(zip(header["vocabulary"], self.vocabulary, strict=False)):
+            if word != theirs:
+                return f"vocabulary: token {token} is '{word}', in the world it is '{theirs}'"
         return ""
 
     def text(self, state: TokenState, row: int = 0, *, colours: bool = False) -> str:
@@ -229,10 +229,10 @@ def token_world(
     max_tokens = whole_number("max_tokens", max_tokens, at_least=1)
     if not len(prompts):
         raise UserError("prompts is empty; give at least one prompt")
-    for number, one in enumerate(prompts):
-        if not len(one):
+    for number, prompt in enumerate(prompts):
+        if not len(prompt):
             raise UserError(f"prompts[{number}] is empty; a policy needs a token to start from")
-        for token in one:
+        for token in prompt:
             whole_number(f"prompts[{number}]", token, at_least=0, at_most=num_tokens - 1)
     if place is not None and label is not None:
         raise UserError("place and label are both given; answers are compared by one of them")
@@ -244,5 +244,5 @@ def token_world(
     table = None
     if place is not None:
         named = [place(token) for token in range(num_tokens)]
-        table = np.array([NOWHERE if one is None else whole_number("place", one, at_least=0) for one in named])
+        table = np.array([NOWHERE if at is None else whole_number("place", at, at_least=0) for at in named])
     return TokenWorld(prompts, num_tokens, end, max_tokens, reward, table, label, vocabulary, task, numbers)

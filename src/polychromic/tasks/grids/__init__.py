@@ -34,7 +34,7 @@ def paper_results() -> dict[str, Any]:
 def _paper(task: str) -> Mapping[str, Any]:
     methods = paper_results()["methods"]
     names = {"reward_success": "reward_and_success_percent", "perturbed": "perturbed_start_success_percent"}
-    return {own: dict(zip(methods, paper_results()[name][task], strict=True)) for own, name in names.items()}
+    return {metric: dict(zip(methods, paper_results()[name][task], strict=True)) for metric, name in names.items()}
 
 
 def _spec(name: str, level: str, **more: Any) -> TaskSpec:

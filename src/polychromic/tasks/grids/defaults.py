@@ -54,17 +54,17 @@ def tuned_settings(task: str, method: str, changes: Mapping[str, Any]) -> dict[s
     plain, searched = method.removesuffix("-ucb"), _LIKE.get(task, task)
     if plain not in _SEARCHED.get(searched, {}):
         return {}
-    own = dict(_SEARCHED[searched][plain])
+    settings = dict(_SEARCHED[searched][plain])
     if plain == method:
-        del own["ucb"]
-    configurations = _whole(changes, "configurations_per_iteration", own["configurations_per_iteration"])
+        del settings["ucb"]
+    configurations = _whole(changes, "configurations_per_iteration", settings["configurations_per_iteration"])
     iterations = max(1, _LENGTHS[searched] // configurations)
     every = max(1, _whole(changes, "iterations", iterations) // _POINTS)
-    rate = changes.get("actor_learning_rate", own["actor_learning_rate"])
+    rate = changes.get("actor_learning_rate", settings["actor_learning_rate"])
     if not isinstance(rate, numbers.Real) or not math.isfinite(rate):
-        rate = own["actor_learning_rate"]
+        rate = settings["actor_learning_rate"]
     return {
-        **own,
+        **settings,
         "critic_learning_rate": float(f"{CRITIC * rate:.6g}"),  # 9e-4, and not 0.0009000000000000001
         "iterations": iterations,
         "evaluate_every": every,

@@ -43,10 +43,10 @@ def demonstrate(
     task: str, *, out: Path, episodes: int, first_seed: int, horizon: int, observation: Any, workers: int
 ) -> str:
     """Record demonstrations of a level into a file; what came of it, in a line."""
-    made = record_with_progress(Recording(task, episodes, first_seed, horizon, observation), out, workers)
+    demos = record_with_progress(Recording(task, episodes, first_seed, horizon, observation), out, workers)
     return (
-        f"{out}: {len(made)} episodes of {made.task}, {len(made.actions)} steps "
-        f"({made.made['levels_unsolved']} of {made.made['levels_tried']} levels left out: "
+        f"{out}: {len(demos)} episodes of {demos.task}, {len(demos.actions)} steps "
+        f"({demos.made['levels_unsolved']} of {demos.made['levels_tried']} levels left out: "
         f"not solved within {horizon} steps)"
     )
 
@@ -143,7 +143,7 @@ def make_base_policy(
         },
         "paper_success": preset.paper_success,
         "versions": {
-            **{one: version(one) for one in ("polychromic", "jax", "numpy", "minigrid")},
+            **{package: version(package) for package in ("polychromic", "jax", "numpy", "minigrid")},
             "python": platform.python_version(),
         },
     }
@@ -177,12 +177,12 @@ def _demonstrations(preset: Preset, level: str, out: Path, given: Path | None, w
     path = given or out / "demonstrations" / f"{level}.npz"
     if given is None and not path.exists():
         return record_with_progress(Recording(level, preset.episodes), path, workers)
-    found = load_demonstrations(path, task=level)
-    if len(found) < preset.episodes:
+    demos = load_demonstrations(path, task=level)
+    if len(demos) < preset.episodes:
         raise UserError(
-            f"{path}: has {len(found)} episodes, {preset.episodes} are needed; record more, or give --episodes"
+            f"{path}: has {len(demos)} episodes, {preset.episodes} are needed; record more, or give --episodes"
         )
-    return first_episodes(found, preset.episodes)
+    return first_episodes(demos, preset.episodes)
 
 
 def record_with_progress(recording: Recording, out: Path, workers: int) -> Demonstrations:

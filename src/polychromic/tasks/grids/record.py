@@ -111,15 +111,15 @@ def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
     note = folder / "recording.json"
     if note.exists():
         try:
-            found = json.loads(note.read_text())
+            before = json.loads(note.read_text())
         except (ValueError, OSError) as error:
             raise UserError(f"{note}: not JSON ({error}); remove the folder to start again") from error
-        if not isinstance(found, dict):
-            raise UserError(f"{note}: expected a JSON object, got {found!r}; remove the folder to start again")
+        if not isinstance(before, dict):
+            raise UserError(f"{note}: expected a JSON object, got {before!r}; remove the folder to start again")
         for name in settings:
-            if found.get(name) != settings[name]:
+            if before.get(name) != settings[name]:
                 raise UserError(
-                    f"{note}: an unfinished recording has {name} = {found.get(name)!r}, this one has "
+                    f"{note}: an unfinished recording has {name} = {before.get(name)!r}, this one has "
                     f"{settings[name]!r}; finish that one, remove the folder, or choose another --out"
                 )
         return
@@ -191,11 +191,11 @@ def _record_chunk(recording: Recording, folder: Path, number: int, made: dict[st
         with quiet():
             env.reset(seed=seed)
             level = read_level(recording.task, env)
-            found = expert(env, recording.horizon)
-        if found is not None:
+            actions_of = expert(env, recording.horizon)
+        if actions_of is not None:
             seeds.append(seed)
             levels.append(level)
-            actions.append(found)
+            actions.append(actions_of)
     if not seeds:
         path.with_suffix(".none").touch()
         return

@@ -100,8 +100,8 @@ def triangle_world(seeds: Iterable[int] = (0, 1, 2)) -> TokenWorld:
     def reward(tasks: NDArray[np.int64], answers: NDArray[np.int64]) -> NDArray[np.float32]:
         paid = np.zeros(len(tasks), np.float32)
         for task in np.unique(tasks):
-            own = tasks == task
-            paid[own] = read_answers(graph_of(chosen[task]), answers[own]).valid
+            rows = tasks == task
+            paid[rows] = read_answers(graph_of(chosen[task]), answers[rows]).valid
         return paid
 
     return token_world(
