@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -98,29 +97,3 @@ def save_split(path: str | os.PathLike[str], split: Split) -> None:
     """Write the split as JSON; the file appears whole or not at all."""
     with whole_file(path) as partial:
         partial.write_text(json.dumps({"format": FORMAT, **asdict(split)}) + "\n")
-
-
-def load_split(path: str | os.PathLike[str], task: str | None = None) -> Split:
-    """Read a split; `task` (a Gymnasium id), where given, must be the one it was made for."""
-    try:
-        found = json.loads(Path(path).read_text())
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file; `polychromic pretrain` writes one") from error
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON ({error})") from error
-    if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
-        raise UserError(f"{path}: format: expected '{FORMAT}'; this is not a file of configurations")
-    kinds = {"task": str, "demonstrations": str, "seed": int, "source": str}
-    lists = ("train", "test", "configurations")
-    for name, kind in kinds.items():
-        if not isinstance(found.get(name), kind):
-            raise UserError(f"{path}: '{name}' is {found.get(name)!r}, expected a {kind.__name__}")
-    for name in lists:
-        if not isinstance(found.get(name), list) or not all(isinstance(entry, int) for entry in found[name]):
-            raise UserError(f"{path}: '{name}' is not a list of whole numbers")
-    unknown = set(found) - {*kinds, *lists}
-    if unknown:
-        raise UserError(f"{path}: '{unknown.pop()}' is not a field of a file of configurations")
-    if task is not None and found["task"] != task:
-        raise UserError(f"{path}: task is {found['task']}, expected {task}")
-    return Split(**{**found, **{name: tuple(found[name]) for name in lists}})

@@ -37,7 +37,6 @@ OPAQUE_CARRIES = np.uint64((128 - CLOSED_DOOR) * 0x0101010101010101)  # lifts op
 HIGH_BITS = np.uint64(0x8080808080808080)
 GATHER_BITS = np.uint64(0x0102040810204080)  # times bits 0, 8, … 56: the same bits side by side in the top byte
 LOW_SEVEN = np.uint64(127)
-LOW_BYTE = np.uint64(255)
 SEVEN = np.uint64(7)
 
 

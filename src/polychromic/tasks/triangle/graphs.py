@@ -32,11 +32,6 @@ class Graph:
         """How many nodes there are."""
         return len(self.adjacent)
 
-    @property
-    def num_edges(self) -> int:
-        """How many edges there are."""
-        return int(self.adjacent.sum()) // 2
-
     @functools.cached_property
     def known_triangles(self) -> NDArray[np.int64]:
         """Numbers of the triangles in the pretraining samples, each once, in ascending order."""
