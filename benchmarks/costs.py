@@ -1,9 +1,9 @@
-"""What a run costs: seconds of one core and bytes on disk, for every task with a base policy and every method.
+"""What a run costs: core seconds and bytes on disk, for every task with a base policy and every method.
 
     python -m benchmarks.costs [--out FILE] [--tasks goto …]
 
 Iterations are played with the base policy, whose episodes are about the longest of a run. Processor time of one core
-is what is counted, so a busy machine changes little. `python -m reproduction` and docs/scale.md estimate from this file.
+is counted, so a busy machine changes little. `python -m reproduction` and docs/scale.md estimate from this file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def timed(call: Callable[[], Any]) -> float:
 
 
 def measure_task(task: str) -> dict[str, Any]:
-    """All about one task."""
+    """The costs of one task."""
     target = find_target(task)
     world, saved = world_of(target), target.saved
     costs: dict[str, Any] = {"iteration_seconds": {}, "compiling_seconds": {}, "bytes_per_iteration": {}}
@@ -60,7 +60,7 @@ def measure_task(task: str) -> dict[str, Any]:
         seen = len(visits.counts) / TIMED
         seconds = [timed(functools.partial(turn, number)) for number in range(TIMED)]
         costs["iteration_seconds"][method] = round(float(np.mean(seconds)), 4)
-        costs["compiling_seconds"][method] = round(sum(first) - sum(seconds), 2)  # what one method needs serves others
+        costs["compiling_seconds"][method] = round(sum(first) - sum(seconds), 2)  # methods share compiled code
         costs["bytes_per_iteration"][method] = round(seen * BYTES_OF_A_VISIT)
     learner = init_learner(saved.params, make_config("ppo", task))
     brief = make_config("ppo", task)

@@ -2,11 +2,11 @@
 
     python -m benchmarks.iteration [--out FILE]        (make bench-iteration sets up what it needs)
 
-8 seed rollouts + 128 vines, H = 100, the CNN + GRU policy, 2 epochs, minibatches of 64, one core. The naive way is what
-one writes first: minigrid itself, one world at a time, forked by deepcopy, the same policy called for each step, every
-sample with its own mission, and a jitted gradient step called minibatch by minibatch. Beside it the same collection
-with our update, so that the two halves can be told apart. Stable-Baselines3 runs its own PPO on 8 minigrid environments
-with a network of the same sizes. What is compared is measured in turns; medians are held against each other.
+8 trunk rollouts + 128 vines, H = 100, the CNN + GRU policy, 2 epochs, minibatches of 64, one core. The naive way is
+what one writes first: minigrid itself, one world at a time, forked by deepcopy, the same policy called for each step,
+every sample with its own mission, and a jitted gradient step called minibatch by minibatch. Beside it the same
+collection with our update, to separate the two halves. Stable-Baselines3 runs its own PPO on 8 minigrid environments
+with a network of the same sizes. The contenders take turns; medians are compared.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CONFIG = make_config("poly-ppo", iterations=10**6, evaluate_every=0)
 
 
 def start() -> tuple[Any, SavedPolicy]:
-    """The world and an untrained policy of the size that the base policies have."""
+    """The world and an untrained policy of the same size as the base policies."""
     world = make("bosslevel", seeds=SEEDS)
     policy = cnn_policy(
         width=7,
@@ -60,14 +60,14 @@ def start() -> tuple[Any, SavedPolicy]:
 
 
 def iteration_seconds(world: Any, saved: SavedPolicy) -> Iterator[tuple[float, float]]:
-    """Seconds and steps of one iteration after another; the first two, which compile, are left out."""
+    """Seconds and steps of one iteration after another; the first two, which compile, are skipped."""
     learner = init_learner(saved.params, CONFIG)
     visits = VisitCounts()
     for index in itertools.count():
         began = time.perf_counter()
-        _, figures, _ = iterate(world, saved, learner, CONFIG, index, visits)
+        _, metrics, _ = iterate(world, saved, learner, CONFIG, index, visits)
         if index > 1:
-            yield time.perf_counter() - began, figures["steps"]
+            yield time.perf_counter() - began, metrics["steps"]
 
 
 def bare_parts(world: Any, saved: SavedPolicy, repeats: int) -> dict[str, float]:
@@ -79,7 +79,7 @@ def bare_parts(world: Any, saved: SavedPolicy, repeats: int) -> dict[str, float]
     targets = estimate(rollouts, CONFIG, rng)
     seconds: dict[str, list[float]] = {"bare_world": [], "bare_forward": [], "bare_advantages": [], "bare_update": []}
     for _ in range(repeats):
-        # As many world steps and forward passes, at the same batch sizes: 8 rows for H steps, 128 for what is left.
+        # As many world steps and forward passes, at the same batch sizes: 8 rows for H steps, 128 for the rest.
         world_time = forward_time = 0.0
         evaluator = Evaluator(saved.policy, learner.params, world.tables(), remember=True)
         for rows, length in ((8, 100), (128, int(np.ceil((rollouts.num_steps - 800) / 128)))):
@@ -144,7 +144,7 @@ def naive_seconds(world: Any, saved: SavedPolicy) -> Iterator[tuple[float, float
             observation, *_ = env.step(action)
         return env, observation
 
-    # What the naive update sees is the same data as ours, so that both take the same number of gradient steps.
+    # The naive update gets the same data as ours, so that both take the same number of gradient steps.
     rollouts = collect(evaluator, world, np.array([0]), rng, rollouts_per_state=8, forks_per_rollout=2)
     targets = estimate(rollouts, CONFIG, rng)
     samples = {
@@ -214,13 +214,13 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/iteration.json"))
-    parser.add_argument("--repeats", type=int, default=15, help="iterations of ours; a fifth of them the naive way")
+    parser.add_argument("--repeats", type=int, default=15, help="our iterations; the naive way runs a fifth as many")
     options = parser.parse_args()
     world, saved = start()
     ours_now, naive_now = iteration_seconds(world, saved), naive_seconds(world, saved)
     ours_seen, naive_seen = [next(ours_now)], [next(naive_now)]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    naive_seen.clear()  # it compiled
+    naive_seen.clear()  # the first one compiled
     for _ in range(max(1, options.repeats // 5)):
         naive_seen.append(next(naive_now))
         ours_seen += [next(ours_now) for _ in range(5)]

@@ -2,11 +2,11 @@
 
     python -m benchmarks.policies [--out FILE]
 
-Three measurements, each of its sides in turns in one run on one core:
+Three measurements on one core; the sides of each take turns in one run:
 1. inference through a jitted function, host arrays in and out: plain dicts of arrays against an Equinox module (where
    Equinox is installed) with the same MLP;
 2. one minibatch of behaviour cloning inside the jitted epoch, data gathering included, against the same network's bare
-   jitted gradient step on a batch that already lies on the device;
+   jitted gradient step on a batch that is already on the device;
 3. the calls of one iteration of vines (8 rollouts, then 128 forks of them, 100 steps) with and without evaluating
    distinct rows only.
 """
@@ -42,7 +42,7 @@ from polychromic.tasks.grids.record import Recording, record_demonstrations
 
 
 def in_turns(sides: dict[str, Callable[[], Any]], rounds: int = 15) -> dict[str, float]:
-    """The median CPU seconds of each side, the sides called in turns so that they meet the same machine.
+    """The median CPU seconds of each side; the sides take turns, so that all see the same machine.
 
     CPU time of the whole process (one thread computes): other processes on the machine do not count.
     """
@@ -58,7 +58,7 @@ def in_turns(sides: dict[str, Callable[[], Any]], rounds: int = 15) -> dict[str,
 
 
 def call_overhead() -> list[dict[str, Any]]:
-    """Milliseconds a call of the FourRooms MLP, written as plain dicts and as an Equinox module."""
+    """Milliseconds per call of the FourRooms MLP, written as plain dicts and as an Equinox module."""
     rows = []
     for batch in (8, 128):
         codes = np.random.default_rng(0).integers(0, 51, (batch, 49)).astype(np.uint8)
@@ -69,7 +69,7 @@ def call_overhead() -> list[dict[str, Any]]:
 
 
 def _mlps() -> dict[str, Callable[[Any], Any]]:
-    """The same network in several dresses: codes [B, 49] on the host -> logits on the host."""
+    """The same network written in several ways: codes [B, 49] on the host -> logits on the host."""
     policy = preset_policy(PRESETS["fourrooms"], (7, 7))
     params = policy.init(jax.random.key(0))
     plain = jax.jit(lambda p, obs: policy.apply(p, obs)[0])

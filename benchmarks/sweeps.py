@@ -1,4 +1,4 @@
-"""What a sweep costs beside its runs, and what a second worker gives.
+"""What a sweep costs on top of its runs, and what a second worker gains.
 
     python -m benchmarks.sweeps [--iterations 400] [--out FILE]        (about ten minutes on two quiet cores)
 
@@ -40,7 +40,7 @@ def main() -> int:
 
 def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
     """Seconds of the three ways."""
-    # The runs by themselves get what a sweep gives its workers: one thread and code that was compiled before.
+    # The runs by themselves get what a sweep gives its workers: one thread, and code that is already compiled.
     cached = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(scratch / "compiled")}
     environment = {**cached, **one_thread(cached)}
 

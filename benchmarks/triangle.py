@@ -38,7 +38,7 @@ METHODS = {
 
 
 def median_seconds(work: Callable[[], Any], repeats: int) -> float:
-    """Of several calls, after one that compiles."""
+    """The median of several calls, after one that compiles."""
     work()
     seconds = []
     for _ in range(repeats):
@@ -49,7 +49,7 @@ def median_seconds(work: Callable[[], Any], repeats: int) -> float:
 
 
 def sampling(saved: SavedPolicy, world: Any, repeats: int) -> dict[str, float]:
-    """Answers a second with the cache, and without, where every step sees the whole prefix; seconds for 10,000."""
+    """Answers per second with the cache, and without it (every step reads the whole prefix); seconds for 10,000."""
     plain = poly.Policy("plain", saved.policy.init, lambda params, obs: saved.policy.apply(params, obs), {})
     rates = {}
     for name, policy in (("cached", saved.policy), ("uncached", plain)):
@@ -100,7 +100,7 @@ def iteration(saved: SavedPolicy, world: Any, config: Config, repeats: int) -> d
 
 
 def pretraining(saved: SavedPolicy) -> dict[str, float]:
-    """Gradient steps a second: the second half of two calls, the first of which compiles."""
+    """Gradient steps per second: the second of two calls; the first one compiles."""
     times: list[float] = []
     settings = SequenceCloning(steps=200, steps_per_call=100)
     learn_sequences(saved.policy, corpora_of((0,)), settings, on_call=lambda *_: times.append(time.perf_counter()))

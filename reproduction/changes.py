@@ -1,4 +1,4 @@
-"""The tables of the study: what one change makes of the outcome, and where the paper's pattern shows."""
+"""The tables of the study: the effect of one change at a time, and where the paper's pattern shows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from reproduction.words import (
     short_settings,
 )
 
-STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
+STRICT = 0.99  # confidence of changes: there are about seventy, and at 0.95 one in twenty would be wrong
 CHANGED = ("success", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
 ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
 PATTERN = ("success", "reward_0.5", "reward_0.9", "pass@128", "perturbed", "greedy", "greedy perturbed")
@@ -57,7 +57,7 @@ def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command
     parts = [f"The reference: {'; '.join(described)}."] if described else []
     parts.append(bare(_changes_table(lines)))
     parts += [f"![What decides the outcome on {title_of(task, TASKS)}]({figure})"] if figure else []
-    parts.append(folded("All figures of these runs", bare(_absolute_table(lines))))
+    parts.append(folded("All metrics of these runs", bare(_absolute_table(lines))))
     parts += [bare(pattern)] if pattern.rows else []
     usual = [line for line in lines if line.part != OBSERVATION]
     other = [line for line in lines if line.part == OBSERVATION]
@@ -68,7 +68,7 @@ def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command
 
 
 def compared_with(line: Line, lines: Sequence[Line]) -> Line | None:
-    """What a line of the study is a change of; nothing for references and for other base policies."""
+    """The line that a line of the study is compared with; None for references and for other base policies."""
     if line.part in (REFERENCE, OBSERVATION):
         return None
     wanted = line.against or ("ppo" if line.method == "ppo" else "poly-ppo")
@@ -76,7 +76,7 @@ def compared_with(line: Line, lines: Sequence[Line]) -> Line | None:
 
 
 def trained_alike(lines: Sequence[Line]) -> list[Records]:
-    """Results of the lines of a study whose seeds are taken to vary alike, each once: all from the same base policy."""
+    """Results of the lines of a study whose seeds are assumed to vary alike, each once: all from one base policy."""
     trained = [
         line for line in lines if line.method in ("poly-ppo", "ppo") and line.part != OBSERVATION and line.records
     ]
@@ -88,16 +88,16 @@ def _changes_table(lines: Sequence[Line]) -> Table:
     alike = trained_alike(lines)
     for line in lines:
         base = compared_with(line, lines)
-        if base is not None and line.records:  # what is missing is named below
+        if base is not None and line.records:  # missing lines are named below
             gaps = [gap(line, base, name, STRICT, alike) for name in CHANGED]
             rows.append((line.part, line_name(line), line_name(base), *gaps, line.seeds))
     spreads = [(name, *seed_spread(alike, name)) for name in ("success", "perturbed")]
-    told_of = [f"{100 * spread:.1f} points of {name} (p = {p:.2f})" for name, spread, _, p in spreads]
+    deviations = [f"{100 * spread:.1f} points of {name} (p = {p:.2f})" for name, spread, _, p in spreads]
     note = (
-        f"What a change adds, in points, with 99 % intervals, as there are many of them; {BOLD}. An interval with zero "
-        "in it does not say that there is no effect, but that none larger than its ends is likely. What seeds differ "
-        f"by is taken from all these lines together, {spreads[0][2]} degrees of freedom: a standard deviation of "
-        f"{' and '.join(told_of)}, where a small p of Bartlett's test would say that lines differ in it."
+        f"The effect of each change, in points, with 99 % intervals, as there are many of them; {BOLD}. An interval "
+        "that contains zero does not show that there is no effect, only that an effect beyond its ends is unlikely. "
+        f"The spread over seeds is pooled from all these lines, {spreads[0][2]} degrees of freedom: a deviation of "
+        f"{' and '.join(deviations)}; a small p in Bartlett's test would mean that lines differ in it."
     )
     columns = ("factor", "change", "minus", *(f"Δ {COMPARED[name]}" for name in CHANGED), "seeds")
     return Table("", note, columns, tuple(rows))
@@ -132,13 +132,13 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
     compared = [line.records for line in first if line.records]
     for line in lines:
         if line.records in compared:
-            continue  # where the comparison is as long as the longer runs, its row is there already
+            continue  # if the comparison is as long as the longer runs, its row already exists
         if line.part == REFERENCE and line.label in ("poly-ppo", "ppo"):
             together.setdefault(f"{names[CHOSEN]}, half-way", {}).setdefault(line.method, line)
         elif line.part in (CONFIGURATIONS, LENGTH, RATE):
             name = f"{line.part}: {line.label.split(', ')[-1]}"
             together.setdefault(name, {}).setdefault(line.method, line)
-        elif line.label in WITHOUT_VINES or line.part == SET_ADVANTAGES:  # with one of its two parts alone
+        elif line.label in WITHOUT_VINES or line.part == SET_ADVANTAGES:  # with only one of its two parts
             ppo = {line.method: line for line in lines if line.part == REFERENCE and line.label == "ppo"}
             together[f"{names[CHOSEN]}, half-way; {line.part}: {line.label}"] = {**ppo, line.method: line}
         elif line.part == OBSERVATION:

@@ -25,7 +25,7 @@ from reproduction.words import (
     short_settings,
 )
 
-LITTLE = 0.01  # of a rise that counts as flat
+LITTLE = 0.01  # the largest rise that counts as flat
 
 
 def comparison_block(task: str, lines: Sequence[Line], command: str, figures: Sequence[str | None]) -> str:
@@ -132,7 +132,7 @@ def _runs_table(lines: Sequence[Line]) -> Table:
 
 
 def _flatness(lines: Sequence[Line]) -> str:
-    """Which curves are flat, which still move, and of which the interval leaves it open."""
+    """Which curves are flat, which are still moving, and which have too few seeds to tell."""
     kinds: dict[str, list[str]] = {"still moving": [], "flat within a point": [], "unclear from so few seeds": []}
     for line in lines:
         rise = still_moving(line.records) if enough(line) else None
@@ -151,11 +151,11 @@ def _per_step(lines: Sequence[Line]) -> str:
         return ""
     ours, theirs = by["poly-ppo"], by["ppo"]
     gaps = {name: at_equal_steps(ours.records, theirs.records, name) for name in ("success", "coverage")}
-    told_of = [f"{name} {points(gap)}" for name, both in gaps.items() if both is not None for gap in both[1:]]
+    differences = [f"{name} {points(gap)}" for name, both in gaps.items() if both is not None for gap in both[1:]]
     steps = next((both[0] for both in gaps.values() if both is not None), 0.0)
     return (
-        f"At equal environment steps ({steps / 1e6:.2f} million, the most that all of their runs made) the learning "
-        f"curves differ by, Poly-PPO − PPO in points: {', '.join(told_of)} (coverage in "
+        f"At equal environment steps ({steps / 1e6:.2f} million, the most that all of their runs reached) the learning "
+        f"curves differ by, Poly-PPO − PPO in points: {', '.join(differences)} (coverage in "
         f"{ours.records[0]['rollouts']} attempts; 95 % intervals over seeds)."
     )
 
@@ -165,6 +165,6 @@ def _described(figure: str, task: str) -> str:
 
 
 def _place(line: Line) -> int:
-    """As in the paper's tables; what has no name there belongs to the line before it, the pretrained policy."""
+    """The order of the paper's tables; a line without a name there follows the pretrained policy."""
     order = list(METHOD_NAMES)
     return order.index(line.method) if line.method in order else 0

@@ -1,4 +1,4 @@
-"""What will it take? Said before anything is started, from measured costs."""
+"""What a plan will take, from measured costs, printed before anything starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reproduction.temperatures import ATTEMPTS
 
 
 def say_estimate(folder: Path, plan: Sequence[Planned], slots: int, *, known: int = 0) -> None:
-    """Print what the cells that are not done in a folder will take; `known` more have their results already."""
+    """Print what the cells not yet done in a folder will take; `known` more already have results."""
     costs = measured()
     cells = [planned.cell for planned in plan]
     todo = [cell for cell in cells if not is_done(folder / cell.name)]

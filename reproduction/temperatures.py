@@ -1,4 +1,4 @@
-"""Triangle discovery by temperature: what a policy's answers are worth, from sharp to flat."""
+"""Triangle discovery by temperature: the metrics of a policy's answers, from sharp to flat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPTS = 1000  # at each graph and temperature
 
 
 def score_cell(folder: Path, task: str, policy: str, temperatures: Sequence[float], seed: int) -> None:
-    """Score the policy of a cell that is done, a temperature at a time; those that were scored before are kept."""
+    """Score the policy of a finished cell, one temperature at a time; existing scores are kept."""
     import polychromic as poly
 
     path = folder / POINTS

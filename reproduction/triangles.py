@@ -31,7 +31,7 @@ Points = Sequence[Mapping[str, float]]
 
 
 def triangle_table(lines: Sequence[Line]) -> str:
-    """The table of the documentation: means over runs (lowest–highest), at temperature 1."""
+    """The table for the documentation: means over runs (lowest–highest), at temperature 1."""
     rows = []
     for line in lines:
         if not line.records:
@@ -65,7 +65,7 @@ def at_temperature(points: Points, temperature: float) -> Mapping[str, float]:
 
 
 def at_validity(points: Points, validity: float, name: str) -> float | None:
-    """A metric where temperature would make the validity this, between the nearest two points; None outside them."""
+    """A metric at the temperature with this validity, interpolated between the nearest two points; None outside."""
     ordered = sorted(points, key=lambda point: point["validity"])
     known = [point["validity"] for point in ordered]
     if not known[0] <= validity <= known[-1]:
@@ -76,7 +76,7 @@ def at_validity(points: Points, validity: float, name: str) -> float | None:
 def triangle_figure(lines: Sequence[Line]) -> Picture:
     """Validity against diversity, each method along its temperatures."""
     picture = Picture(figsize=(10, 5))
-    FigureCanvasSVG(picture)  # what `tight_layout` measures text with
+    FigureCanvasSVG(picture)  # `tight_layout` needs it to measure text
     axes = picture.subplots()
     for number, line in enumerate(lines):
         if not line.records:
@@ -100,7 +100,7 @@ def triangle_figure(lines: Sequence[Line]) -> Picture:
 
 
 def _curve(records: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
-    """Validity and diversity at the temperatures that all runs have, means over runs, by validity."""
+    """Validity and diversity at the temperatures that all runs share, means over runs, ordered by validity."""
     tried = set.intersection(*({point["temperature"] for point in record["points"]} for record in records))
     return sorted(
         tuple(

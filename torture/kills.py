@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: every command must go on to the same bytes and leave no stray file behind."""
+"""SIGKILL at random moments: every command must resume to the same bytes and leave no stray file behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torture.commands import (
     results,
 )
 
-ROUND = 5  # kills before a round may come to its end
+ROUND = 5  # kills before a round may finish
 
 
 class Story(NamedTuple):
@@ -82,7 +82,7 @@ def tell(scratch: Path, story: Story, count: int) -> dict[str, Any]:
             amid_write = rng.random() < 0.5
             hit = _kill(_arguments(story, folder), scratch, folder, rng, duration, amid_write)
             if not hit:
-                break  # it came to its end before
+                break  # it finished first
             kills += 1
             amid_writes += hit == "write"
         done = subprocess.run(
@@ -116,7 +116,7 @@ def _arguments(story: Story, folder: Path) -> list[str]:
 
 
 def _names(folder: Path) -> set[str]:
-    """All files, hidden ones too; TensorBoard's have a name of their own for every start."""
+    """All files, including hidden ones; TensorBoard's have a different name for every start."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "tensorboard")
     return {str(path.relative_to(folder)) for path in files}
 
@@ -124,7 +124,7 @@ def _names(folder: Path) -> set[str]:
 def _kill(
     arguments: list[str], scratch: Path, folder: Path, rng: random.Random, duration: float, amid_write: bool
 ) -> str:
-    """Start the command in a session of its own and kill all of it: 'write', 'work', or '' if it had ended."""
+    """Start the command in its own session and kill all of it: 'write', 'work', or '' if it had ended."""
     process = subprocess.Popen(
         polychromic(*arguments),
         env=environment(scratch),

@@ -15,7 +15,7 @@ WORDS = {
 
 
 def table(results: dict[str, Any]) -> str:
-    """A row per part, then what no check can see."""
+    """A row per part, then the faults that no check can detect."""
     lines = ["| attack | count | outcome | failures | command, commit |", "|---|---:|---|---:|---|"]
     for name, part in results["parts"].items():
         origin = f"`{part['command']}`, {part['commit']}"
@@ -32,7 +32,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def outcome(part: dict[str, Any]) -> str:
-    """What became of the attacks of one part."""
+    """The outcome of one part."""
     if part["part"] == "environments":
         seen = sum(part["detectable"].values())
         return (

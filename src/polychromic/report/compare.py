@@ -1,4 +1,4 @@
-"""Entries -> methods side by side: runs that differ in their seed alone are one method."""
+"""Entries -> methods side by side: runs that differ only in their seed are one method."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from polychromic.envs.registry import short_name
 from polychromic.evaluate.scores import mean_of, pass_curve
 from polychromic.report.gather import CURVES, FIGURES, METHOD_ORDER, Entry
 
-STRATEGIES = "strategies"  # what they are called if no evaluation says more
+STRATEGIES = "strategies"  # their name if no evaluation gives another
 
 
 @dataclass(frozen=True)
 class Method:
     """One line of a comparison."""
 
-    key: str  # the method's name, as the paper's table has it
+    key: str  # the method's name in the paper's table
     label: str
     entries: tuple[Entry, ...]
-    results: tuple[Mapping[str, Any], ...]  # of the entries that are evaluated
+    results: tuple[Mapping[str, Any], ...]  # of the evaluated entries
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Comparison:
     title: str
     horizon: int
     methods: tuple[Method, ...]
-    strategies: str  # what its distinct strategies are called
+    strategies: str  # the name of its distinct strategies
 
 
 def compare(entries: Sequence[Entry]) -> list[Comparison]:
@@ -78,13 +78,13 @@ def _methods(entries: Sequence[Entry]) -> list[Method]:
 
 
 def _label(entry: Entry, alike: Sequence[Entry]) -> str:
-    """The name of a line: the method, and what sets it apart from others of the same method."""
+    """The name of a line: the method, and what distinguishes it from others of the same method."""
     parts = [entry.method]
     if entry.settings:
         differing = sorted({name for other in alike for name in _differences(entry.settings, other.settings)})
         parts += [f"{name} {entry.settings.get(name)}" for name in differing]
     elif len({_hash(other) for other in alike}) > 1:
-        # A policy without a run is named by itself where there are several, and by its hash if that is not enough.
+        # If there are several policies without a run, each goes by its name, with its hash if that is not unique.
         named_so = {_hash(other) for other in alike if other.name == entry.name}
         name = entry.name if len(named_so) == 1 else f"{entry.name}, {_hash(entry)[:8]}"
         parts = [f"{entry.method} ({name})"]
@@ -99,7 +99,7 @@ def _hash(entry: Entry) -> str:
 
 
 def unequal_attempts(comparison: Comparison) -> list[str]:
-    """A remark if some policies had more attempts than others: coverage and distinct strategies grow with them."""
+    """A remark if some policies had more attempts than others: coverage and distinct strategies depend on it."""
     attempts = sorted({result["attempts"] for method in comparison.methods for result in method.results})
     if len(attempts) < 2:
         return []
@@ -117,7 +117,7 @@ def without_control(comparison: Comparison) -> list[str]:
         return []
     return [
         f"{comparison.title}: the control is missing, the pretrained policy at its best temperature; "
-        f"polychromic evaluate {comparison.task} writes evaluations/{comparison.task}.json, to be given too"
+        f"polychromic evaluate {comparison.task} writes evaluations/{comparison.task}.json; add that file"
     ]
 
 
@@ -132,7 +132,7 @@ def _differences(settings: Mapping[str, Any], others: Mapping[str, Any]) -> list
 
 
 def pooled(method: Method) -> dict[str, Any] | None:
-    """The figures of a method over its runs: each configuration's mean over the runs, intervals over configurations."""
+    """The metrics of a method over its runs: each configuration's mean over the runs, intervals over configurations."""
     results = method.results
     if not results:
         return None
@@ -144,7 +144,7 @@ def pooled(method: Method) -> dict[str, Any] | None:
     metrics: dict[str, Any] = {"pass_at_k": pass_curve(np.mean(curves, axis=0))}
     for name in FIGURES:
         if any(name not in result["configurations"] for result in results):
-            continue  # a scale of rewards that these worlds do not have
+            continue  # a reward scale that these worlds do not have
         metrics[name] = mean_of(np.mean([result["configurations"][name] for result in results], axis=0))
     metrics["solved"] = np.round(
         np.mean([result["configurations"]["success"] for result in results], axis=0), 4
@@ -162,7 +162,7 @@ def pooled(method: Method) -> dict[str, Any] | None:
 
 
 def training_curves(entry: Entry) -> dict[str, list[Any]]:
-    """Evaluations during training against what had been spent until then; empty lists for a policy without a run."""
+    """Evaluations during training against the cost so far; empty lists for a policy without a run."""
     steps = list(accumulate(line["steps"] for line in entry.metrics))
     trajectories = list(accumulate(line["trajectories"] for line in entry.metrics))
     points = [line for line in entry.evaluations if 1 <= line["iteration"] <= len(steps)]

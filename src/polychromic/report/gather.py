@@ -1,4 +1,4 @@
-"""Runs and evaluations on disk -> what a report compares. One that cannot be read costs a line, not the report."""
+"""Runs and evaluations on disk -> entries of a report. One that cannot be read gives a line, not an error."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Entry:
 
     @property
     def comparison(self) -> tuple[Any, ...]:
-        """Only what was done on the same configurations and horizon can be compared."""
+        """Entries are compared only on the same configurations and horizon."""
         return self.task, self.horizon, self.level_seeds, self.num_configurations
 
 
 def gather(paths: Iterable[str | Path]) -> tuple[list[Entry], list[str]]:
-    """The entries of all run directories and evaluation files, and a line about everything that is amiss."""
+    """The entries of all run directories and evaluation files, and a line for each problem."""
     entries, problems = [], []
     seen = set()
     for path in map(Path, paths):
@@ -96,7 +96,7 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
             evaluation = _read_evaluation(folder / EVALUATION)
             same = all(evaluation[name] == described[name] for name in ("level_seeds", "horizon", "task"))
             if not same or len(evaluation["missions"]) != num_configurations:
-                raise UserError(f"{folder / EVALUATION} is of other configurations than the run")
+                raise UserError(f"{folder / EVALUATION} has other configurations than the run")
         except UserError as error:
             remarks.append(f"without its evaluation: {error}")
             evaluation = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Table:
-    """A title, what it is, column heads and rows of text."""
+    """A title, a note, column headings and rows of text."""
 
     title: str
     note: str

@@ -1,4 +1,4 @@
-"""The paper's two tables, with ours beside them; the page and the Markdown show the same ones."""
+"""The paper's two tables with our results beside them, for the page and for Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRETRAINED = "pretrained"
 
 
 def tables(comparisons: Sequence[Comparison]) -> list[Table]:
-    """Reward and success, or what a task shows instead; perturbed starts, where they were evaluated."""
+    """Reward and success, or the table of a task's own section; perturbed starts, if they were evaluated."""
     plain = [comparison for comparison in comparisons if section_of(comparison) is None]
     shown = [_main_table(plain)] if plain else []
     sections = dict.fromkeys(section for comparison in comparisons if (section := section_of(comparison)) is not None)
@@ -33,19 +33,19 @@ def tables(comparisons: Sequence[Comparison]) -> list[Table]:
 
 
 def section_of(comparison: Comparison) -> Section | None:
-    """What reports show of a task beyond what all tasks have."""
+    """The section that a task adds to reports."""
     spec = find_spec(comparison.task)
     return spec.section if spec else None
 
 
 def section_values(section: Section, method: Method) -> dict[str, Any] | None:
-    """What a section shows of a method; None if it was not evaluated."""
+    """The values of a method in a section; None if it was not evaluated."""
     values = [result[section.metric] for result in method.results if section.metric in result]
     return section.pool(values) if values else None
 
 
 def _paper(comparison: Comparison, name: str) -> Mapping[str, Any]:
-    """The paper's numbers for a task, by method; nothing for tasks that it does not have."""
+    """The paper's numbers for a task, by method; empty for tasks that are not in the paper."""
     spec = find_spec(comparison.task)
     return spec.paper.get(name, {}) if spec else {}
 

@@ -34,13 +34,13 @@ def watch(
 
     Args:
         target: a run directory, a policy file, or a shipped base policy by name.
-        configuration: which one, from 1 on, as the report numbers them.
+        configuration: its number, from 1, as in the report.
         episodes: how many, one after another.
         temperature: sampling temperature; 0 takes the most likely action.
-        seed: of the actions.
+        seed: of the sampled actions.
         gif: write an animated GIF instead of showing it in the terminal.
-        tile_size: pixels of a cell in the GIF.
-        seconds_per_step: how long a step is shown.
+        tile_size: pixels per cell in the GIF.
+        seconds_per_step: how long each step is shown.
     """
     player = find_target(target)
     world = world_of(player)
@@ -74,7 +74,7 @@ def watch(
 
 
 def _states(world: World, configuration: int, attempts: Attempts, episode: int) -> Any:
-    """Every moment of an episode, replayed from its actions."""
+    """Every state of an episode, replayed from its actions."""
     state = world.start([configuration])
     yield state
     for action in attempts.actions[episode, : attempts.lengths[episode]].tolist():
@@ -107,7 +107,7 @@ def _write_gif(
 
 
 def _show(world: World, configuration: int, attempts: Attempts, episode: int, seconds: float) -> None:
-    """Step by step on a terminal; elsewhere the last moment alone."""
+    """Step by step on a terminal; otherwise only the last state."""
     live = sys.stdout.isatty()
     picture = ""
     for moment, state in enumerate(_states(world, configuration, attempts, episode)):

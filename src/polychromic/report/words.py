@@ -1,4 +1,4 @@
-"""What a comparison shows, in plain words, with the figures it was read from."""
+"""The outcome of a comparison in sentences, with the numbers behind them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Gap = tuple[float, float, float]  # mean, low, high
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[Gap, Gap, Gap]:
     """`first` minus `second` (two `result`s on the same configurations), paired by configuration: mean, low, high.
 
-    Of success in one attempt, of success in as many attempts as both have, and of distinct strategies.
+    For success in one attempt, success in as many attempts as both have, and distinct strategies.
     """
     most = min(first["attempts"], second["attempts"])
     ks = np.array([1, most])
@@ -32,10 +32,10 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[Ga
 def in_words(
     results: Mapping[str, Mapping[str, Any]], base: str, first: str, second: str, *, strategies: str = "strategies"
 ) -> list[str]:
-    """Sentences about two methods and the policy that both began with.
+    """Sentences about two methods and the policy that both started from.
 
-    results: `result` by name; base, first, second: names of the three that are compared; strategies: what they are
-    called.
+    results: `result` by name; base, first, second: names of the three that are compared; strategies: the name of
+    strategies.
     """
     lines = []
     for name, result in results.items():
@@ -61,7 +61,7 @@ def in_words(
 
 
 def _coverage(results: Mapping[str, Mapping[str, Any]], base: str, names: tuple[str, ...]) -> str:
-    """Who kept what the base policy solved. Counts, not a claim: a rare success may come or go by chance."""
+    """What each method kept of what the base policy solved. Counts, not a claim: rare successes depend on chance."""
     solved = {name: np.array(results[name]["configurations"]["successes"]) > 0 for name in (base, *names)}
     before = int(solved[base].sum())
     kept = [

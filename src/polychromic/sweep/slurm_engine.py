@@ -22,7 +22,7 @@ FIRST_WAIT, LONGEST_WAIT, MOST_REFUSALS = 60.0, 3600.0, 16
 
 
 class SlurmEngine:
-    """Submits every cell as a job with one core. A job that is requeued or killed goes on where its run was."""
+    """Submits every cell as a job with one core. A job that is requeued or killed resumes its run."""
 
     def __init__(self, sweep_folder: Path, workers: int = 0, options: Mapping[str, Any] | None = None) -> None:
         submitit = _import_submitit()
@@ -30,7 +30,7 @@ class SlurmEngine:
         cluster = given.pop("cluster", "slurm")
         self.limit, self.trust = workers, consent()
         self.jobs: dict[Path, Any] = {}
-        self.refused: list[tuple[Path, str]] = []  # what Slurm does not take now, with what it said; one at most
+        self.refused: list[tuple[Path, str]] = []  # the job that Slurm refused, with its message; at most one
         self.refusals, self.again = 0, 0.0  # in a row, and when to try again
         self.submitted = False
         try:
@@ -48,15 +48,15 @@ class SlurmEngine:
 
     @property
     def slots(self) -> int:
-        """Cells that run at the same time, as far as is known: jobs that run now."""
+        """Jobs that are running now, as far as is known."""
         return self.limit or max(1, sum(job.state == "RUNNING" for job in self.jobs.values()))
 
     def free(self) -> int:
-        """Slurm queues by itself; more than a limit is not handed over, and nothing while it refuses."""
+        """Slurm has its own queue; only a limited number is handed over, and nothing while it refuses jobs."""
         return 0 if self.refused else (self.limit or ENOUGH_WAITING) - len(self.jobs)
 
     def start(self, folder: Path) -> None:
-        """Submit a cell. One that Slurm refuses, as there are too many jobs say, is submitted again later."""
+        """Submit a cell. If Slurm refuses it (too many jobs, for example), it is submitted again later."""
         printed = io.StringIO()  # submitit prints what sbatch says
         try:
             with contextlib.redirect_stderr(printed):
@@ -73,7 +73,7 @@ class SlurmEngine:
             self.submitted, self.refusals = True, 0
 
     def _try_refused_again(self) -> list[tuple[Path, Outcome]]:
-        """What was refused once more, when it is time; if Slurm has refused for too long, it ends here."""
+        """Submit the refused job again when it is due; gives up if Slurm has refused it for too long."""
         if not self.refused or time.monotonic() < self.again:
             return []
         ((folder, reason),) = self.refused
@@ -105,7 +105,7 @@ class SlurmEngine:
             return Outcome("failed", "\n".join([f"job {job.job_id}: {lines[0] if lines else ''}", *last_lines(folder)]))
 
     def close(self) -> None:
-        """Cancel the jobs that are still there."""
+        """Cancel the remaining jobs."""
         for job in self.jobs.values():
             with contextlib.suppress(Exception):
                 job.cancel(check=False)

@@ -195,7 +195,7 @@ def test_missions_are_padded_to_the_length_that_is_asked():
         ({"task": "BabyAI-GoTo-v1"}, "did you mean 'BabyAI-GoTo"),
         ({"task": "MiniGrid-Dynamic-Obstacles-8x8-v0"}, "does not cover MiniGrid-Dynamic-Obstacles-8x8-v0"),
         ({"task": "goto", "seeds": []}, "seeds: expected 1"),
-        ({"task": "goto", "seeds": [-1]}, "seeds: expected integers from 0 on, got -1"),
+        ({"task": "goto", "seeds": [-1]}, "seeds: expected integers of at least 0, got -1"),
         ({"task": "goto", "seeds": 5}, "seeds: expected integers"),
         ({"task": ["goto"]}, r"expected a name, .* got \['goto'\]"),
         ({"task": "zebra"}, "choose from fourrooms, goto"),
@@ -258,7 +258,9 @@ def test_wrong_configurations_positions_and_states_are_refused(goto, rooms):
         goto.render(goto.start([0]), 9)
 
 
-@pytest.mark.parametrize("name", ["configurations", "steps", "ended", "positions", "directions", "carried", "places", "codes"])
+@pytest.mark.parametrize(
+    "name", ["configurations", "steps", "ended", "positions", "directions", "carried", "places", "codes"]
+)
 def test_whatever_reads_a_state_checks_it(goto, rooms, name):
     for wrong in (rooms.start([0]), None):
         with pytest.raises(UserError, match="a state of this world"):

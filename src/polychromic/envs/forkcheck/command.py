@@ -29,14 +29,14 @@ def check_env(
 ) -> int:
     """Prove that an environment can be forked faithfully, or say what fails and what to do.
 
-    Ends with 0 if a faithful way of forking was found and with 1 if not.
+    Exit code 0 if a faithful way of forking was found, 1 if not.
 
     Args:
         id: A registered Gymnasium id, or package.module:function for a function that makes the environment.
         seeds: Reset seeds of the episodes that are forked; 0, 1 and 2 if none is given.
         steps: Random steps of each episode.
-        fork: Which way of forking to prove; auto tries copying first, then replaying.
-        text_length: The most characters of a text observation.
+        fork: The way of forking to prove; auto tries copying first, then replaying.
+        text_length: The maximum length of a text observation, in characters.
     """
     source = maker_of(id)
     report = check_fork(_world_or_maker(source, id), seeds=seeds, steps=steps, fork=fork, text_length=text_length)
@@ -48,7 +48,7 @@ def check_env(
 
 
 def _world_or_maker(source: Callable[[], Any], id: str) -> Any:
-    """A function of the user's may make an environment or a whole world; only calling it tells which."""
+    """A user's function may make an environment or a whole world; only calling it shows which."""
     if ":" not in id:
         return source
     try:

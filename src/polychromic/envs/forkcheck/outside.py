@@ -24,7 +24,7 @@ RANDOM = ("the global generator of numpy.random", "the global generator of the m
 
 
 def outside(seen: Picture) -> dict[str, Any]:
-    """Every variable outside of the object that its code names or could name: label -> value."""
+    """Every variable outside the object that its code uses or could use: label -> value."""
     search = _Search(seen)
     variables: dict[str, Any] = {
         RANDOM[0]: repr(np.random.get_state(legacy=False)),  # noqa: NPY002
@@ -41,7 +41,7 @@ def look(variables: dict[str, Any]) -> Picture:
 
 
 def changed(before: Picture, variables: dict[str, Any], now: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Names of (randomness, other state) outside the object that changed in between; caches may grow."""
+    """Names of (randomness, other state) outside the object that have changed; caches may grow."""
     after = look({label: now.get(label, _ABSENT) for label in variables})
     labels = {f"[{label!r}]": label for label in variables}
     noise: list[str] = []
@@ -99,9 +99,7 @@ class _Search:
         if not self._new(function) or not self._is_own(function.__module__):
             return
         if function.__defaults__ or function.__kwdefaults__ or function.__closure__ or function.__dict__:
-            self.found[f"function {label}"] = (
-                function  # defaults, attributes and closures are state that all calls share
-            )
+            self.found[f"function {label}"] = function  # defaults, attributes and closures are shared by all calls
         for cell in function.__closure__ or ():
             for inner in _functions_of(_contents(cell)):
                 self._follow_function(inner.__qualname__, inner)

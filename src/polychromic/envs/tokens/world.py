@@ -1,4 +1,4 @@
-"""Any token task as a world that can be forked: prompts, a reward for finished answers, what makes answers alike."""
+"""Any token task as a world that can be forked: prompts, a reward for finished answers, and when answers are alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polychromic.errors import UserError
 CONFIGURATION, LENGTH, ENDED, PLACE, SUCCEEDED = range(5)
 FIRST_TOKEN = 5
 GOING, TERMINATED, TRUNCATED = range(3)  # what ENDED holds
-NOWHERE = -1  # where a sequence is that has named no place yet, and the place of tokens that name none
+NOWHERE = -1  # the place of a sequence that has named none yet, and of tokens that name none
 
 # (configurations [B], answers [B, max_tokens], −1 past the end of each) -> [B]
 AnswerFunction = Callable[[NDArray[np.int64], NDArray[np.int64]], ArrayLike]
@@ -44,8 +44,8 @@ class TokenState:
 class TokenWorld(World):
     """Prompts to be continued token by token; `token_world` makes one.
 
-    Beside the members of `World`: `context` (most tokens of a sequence), `vocabulary` (words, or empty). An action is a
-    token, a configuration is a prompt, and its mission is the text of the prompt.
+    In addition to the members of `World`: `context` (maximum tokens of a sequence), `vocabulary` (words, or empty). An
+    action is a token, a configuration is a prompt, and its mission is the text of the prompt.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class TokenWorld(World):
         return self._missions
 
     def word(self, token: int) -> str:
-        """A token for people."""
+        """A token as text."""
         return self.vocabulary[token] if self.vocabulary else str(token)
 
     def start(self, configurations: ArrayLike) -> TokenState:
@@ -107,7 +107,7 @@ class TokenWorld(World):
         return {"tokens": rows[:, FIRST_TOKEN:].astype(np.int32), "length": rows[:, LENGTH].astype(np.int32)}
 
     def step(self, state: TokenState, actions: ArrayLike) -> StepResult:
-        """Append a token to every unfinished row. The end token, or the last one that fits, finishes it and pays."""
+        """Append a token to every unfinished row. The end token, or the last one that fits, finishes and pays it."""
         rows = state.rows
         tokens = np.asarray(actions)
         if tokens.dtype.kind not in "iu" or tokens.shape != (len(rows),):
@@ -149,7 +149,7 @@ class TokenWorld(World):
         return values.astype(kind)
 
     def answers(self, state: TokenState) -> NDArray[np.int64]:
-        """What was said after the prompt, int64 [B, horizon], −1 past the end of each."""
+        """The tokens after the prompt, int64 [B, horizon], −1 past the end of each."""
         rows = state.rows
         start = self._prompt_lengths[rows[:, CONFIGURATION]][:, None]
         at = start + np.arange(self.horizon)
@@ -161,11 +161,11 @@ class TokenWorld(World):
         return state.rows[:, PLACE].copy()
 
     def succeeded(self, state: TokenState) -> NDArray[np.bool_]:
-        """Which rows are finished answers that earned anything."""
+        """Which rows are finished answers with a reward above 0."""
         return np.not_equal(state.rows[:, SUCCEEDED], 0)
 
     def misfit(self, header: Mapping[str, Any]) -> str:
-        """Longer sequences or other words than the network was trained on."""
+        """Whether sequences are longer, or words differ from those that the network was trained on."""
         architecture = header["architecture"]
         if "num_tokens" not in architecture and {"cells", "code_triples"} & set(architecture):
             return "the network sees the cells of a grid, the world shows tokens"
@@ -179,7 +179,7 @@ class TokenWorld(World):
         return ""
 
     def text(self, state: TokenState, row: int = 0, *, colours: bool = False) -> str:
-        """What was said after the prompt, in words."""
+        """The answer so far, as text."""
         del colours
         return " ".join(self.word(token) for token in self.answers(state[[row]])[0].tolist() if token >= 0)
 
@@ -216,11 +216,11 @@ def token_world(
         prompts: the tokens that a sequence starts with, one prompt per configuration.
         num_tokens: size of the vocabulary; tokens are 0 … num_tokens − 1.
         end: the token that finishes an answer.
-        max_tokens: most tokens of an answer, the end token among them.
-        reward: what finished answers are worth.
-        place: from a token to the place that it names, a number from 0 on, or None.
-        label: which answers count as the same: whole numbers.
-        vocabulary: a word for every token, for people.
+        max_tokens: maximum tokens of an answer, including the end token.
+        reward: the rewards of finished answers.
+        place: the place that a token names, a number of at least 0, or None.
+        label: whole numbers; answers with the same label count as the same.
+        vocabulary: a word for every token, for display.
         task: a name for messages and reports.
         seeds: a number for each prompt, for reports; default 0, 1, …
     """

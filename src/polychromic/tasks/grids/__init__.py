@@ -51,13 +51,13 @@ def _spec(name: str, level: str, **more: Any) -> TaskSpec:
 
 
 def _level(name: str) -> TaskSpec | None:
-    """Any other level of minigrid, or a base policy of ours that sees or remembers more."""
+    """Any other level of minigrid, or one of our base policies that see or remember more."""
     if name in VARIANTS:
         return _spec(name, TASKS[VARIANTS[name]])
     try:
         return _spec(name, level_id(name))
     except UserError as error:
-        if "-" in name:  # it looks like an id: the nearest one helps more than a list of tasks
+        if "-" in name:  # it looks like an id: suggest the nearest id instead of listing tasks
             raise UserError(str(error)) from error
         return None
 

@@ -42,7 +42,7 @@ KS = (1, 8, 32, 100)
 def demonstrate(
     task: str, *, out: Path, episodes: int, first_seed: int, horizon: int, observation: Any, workers: int
 ) -> str:
-    """Record demonstrations of a level into a file; what came of it, in a line."""
+    """Record demonstrations of a level into a file; returns a summary line."""
     demos = record_with_progress(Recording(task, episodes, first_seed, horizon, observation), out, workers)
     return (
         f"{out}: {len(demos)} episodes of {demos.task}, {len(demos.actions)} steps "
@@ -69,9 +69,9 @@ def make_base_policy(
     rollouts: int = 100,
     workers: int = 2,
 ) -> str:
-    """Demonstrations, split, cloning, scores; writes OUT/TASK, and says in a line what came of it.
+    """Demonstrations, split, cloning, scores; writes OUT/TASK and returns a summary line.
 
-    What is None comes from the preset of the task. command: what repeats it, for the files to say.
+    None takes the value of the task's preset. command: the command that repeats it, for the files.
     """
     if rollouts < max(KS):
         raise UserError(f"rollouts is {rollouts}; pass@{max(KS)} needs {max(KS)} or more")
@@ -156,7 +156,7 @@ def make_base_policy(
         configurations=split.configurations,
         made=report,
     )
-    # Only now, so that a run that is refused changes nothing.
+    # Only now, so that a refused run changes nothing.
     save_split(folder / "configurations.json", split)
     save_policy(folder / "policy.safetensors", policy, params, info)
     curve = {
@@ -186,7 +186,7 @@ def _demonstrations(preset: Preset, level: str, out: Path, given: Path | None, w
 
 
 def record_with_progress(recording: Recording, out: Path, workers: int) -> Demonstrations:
-    """`record_demonstrations` with a progress bar; what cannot be recorded is refused before the bar is drawn."""
+    """`record_demonstrations` with a progress bar; bad input is refused before the bar is drawn."""
     recording.check(workers)
     with progress_bar() as bar:
         line = bar.add_task(f"{recording.task}: demonstrations", total=recording.episodes)

@@ -1,4 +1,4 @@
-"""What was discovered: validity, diversity, creativity of answers that name triangles, in JSON's types.
+"""Validity, diversity and creativity of answers that name triangles, in JSON types.
 
 Validity is the share of answers that are triangles of the graph, diversity the number of distinct ones, creativity the
 share of answers that are distinct triangles in no pretraining sample. The last two depend on the number of answers,
@@ -31,13 +31,13 @@ def measure(world: World, evaluator: Any, attempts: Attempts, temperature: float
 
 
 def discoveries(attempts: Attempts, graphs: Sequence[int]) -> dict[str, Any]:
-    """The figures of R attempts on each of these graphs, for both ways of counting.
+    """The metrics of R attempts on each of these graphs, for both ways of counting.
 
     Entries of each counting are lists, one value per graph; curves have one list per graph, over `ks`:
     `validity` (share), `distinct` and `creative` (numbers among all R answers), `validity_pass_at_k` and
     `creativity_pass_at_k` (chance of one valid, one novel answer in k), `diff_at_k` (distinct triangles in k answers),
     `creative_at_k` (distinct novel ones; divided by k it is the creativity of k answers).
-    `ceiling` says what there is: the `triangles` of each graph, and those `undiscovered` in the pretraining samples.
+    `ceiling` holds the totals: the `triangles` of each graph, and those `undiscovered` in the pretraining samples.
     """
     each = len(attempts) // len(graphs)
     answers = attempts.actions.astype(np.int64).reshape(len(graphs), each, -1)
@@ -54,7 +54,7 @@ def discoveries(attempts: Attempts, graphs: Sequence[int]) -> dict[str, Any]:
 
 
 def count_answers(graphs: Sequence[int], answers: NDArray[np.int64], counting: Counting = "strict") -> dict[str, Any]:
-    """Figures of answers [graphs, R, L] by one way of counting; see `discoveries`."""
+    """The metrics of answers [graphs, R, L] by one way of counting; see `discoveries`."""
     named = [
         read_answers(graph_of(number), of_graph, counting) for number, of_graph in zip(graphs, answers, strict=True)
     ]
@@ -82,7 +82,7 @@ def at_k(metrics: Mapping[str, Any], curve: str, k: int, counting: Counting = "s
 
 
 def in_words(metrics: Mapping[str, Any]) -> str:
-    """The main figures in a line for people."""
+    """The main metrics in one line."""
     parts = [f"validity {np.mean(metrics['strict']['validity']):.3f}"]
     for k in (100, 1000):
         if k in metrics["ks"]:

@@ -1,7 +1,7 @@
-"""The hidden graphs of triangle discovery and what a policy is pretrained on, each from one number.
+"""The hidden graphs of triangle discovery and their pretraining samples, each from one number.
 
-The recipe is that of the Algorithmic Creativity benchmark (Nagarajan et al. 2025): about three random edges a node,
-then edges between neighbours of a node until it has six triangles or so; samples of single edges and of triangles.
+The recipe is that of the Algorithmic Creativity benchmark (Nagarajan et al. 2025): about three random edges per
+node, then edges between neighbours of a node until it has about six triangles; samples of single edges and triangles.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self.adjacent)
 
     @functools.cached_property
@@ -81,7 +81,7 @@ def draw_graph(rng: np.random.Generator, num_nodes: int = NUM_NODES) -> NDArray[
         degree[node] += wanted
     count = np.zeros(num_nodes, np.int64)
     for node in range(num_nodes):
-        neighbours = np.flatnonzero(adjacent[node])  # the edges added below lie between neighbours: it stays the same
+        neighbours = np.flatnonzero(adjacent[node])  # edges are only added between neighbours, so this does not change
         while len(neighbours) >= 2 and count[node] < TRIANGLES_PER_NODE:
             first, second = rng.choice(neighbours, 2, replace=False)
             adjacent[first, second] = adjacent[second, first] = True

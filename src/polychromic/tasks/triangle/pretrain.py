@@ -63,9 +63,9 @@ def make_triangle_policy(
     learning_rate: float | None = None,
     seed: int | None = None,
 ) -> str:
-    """Sequences, training, scores; writes OUT/TASK, and says in a line what came of it.
+    """Sequences, training, scores; writes OUT/TASK and returns a summary line.
 
-    What is None is as in `SequenceCloning`. command: what repeats it, for the files to say.
+    None takes the default of `SequenceCloning`. command: the command that repeats it, for the files.
     """
     given: dict[str, Any] = {"steps": steps, "learning_rate": learning_rate, "seed": seed}
     settings = SequenceCloning(**{name: value for name, value in given.items() if value is not None})

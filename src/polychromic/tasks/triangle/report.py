@@ -16,7 +16,7 @@ BAR_ATTEMPTS = 100  # the paper's bars are about 100 attempts a graph
 
 
 class Counted(TypedDict):
-    """What one way of counting finds: by graph, and curves over k."""
+    """The metrics of one way of counting: by graph, and curves over k."""
 
     validity: list[Float]
     validity_pass_at_k: list[list[Float]]
@@ -26,7 +26,7 @@ class Counted(TypedDict):
 
 
 class Ceiling(TypedDict):
-    """What there is to find, by graph."""
+    """The totals, by graph."""
 
     triangles: list[Float]
     undiscovered: list[Float]
@@ -46,17 +46,17 @@ class _Part(TypedDict):
 
 
 def check_discoveries(part: Any, num_graphs: int, where: str) -> None:
-    """Refuse what is not the part of an evaluation that `discoveries` makes, in a line that begins with `where`."""
+    """Refuse anything but the output of `discoveries`, in a line that begins with `where`."""
     checked({"triangle": part}, _Part, where)
     ks = part["ks"]
     if ks[:1] != [1] or ks != sorted(set(ks)):
-        raise UserError(f"{where}: 'triangle.ks' is {ks!r:.40}; it must be growing numbers from 1 on")
+        raise UserError(f"{where}: 'triangle.ks' is {ks!r:.40}; it must be increasing numbers of at least 1")
     for counting in COUNTINGS:
         counted = part[counting]
         rows = [counted["validity"], *(counted[curve] for curve in CURVES)]
         wrong = any(len(row) != num_graphs for row in rows)
         if wrong or any(len(row) != len(ks) for curve in CURVES for row in counted[curve]):
-            raise UserError(f"{where}: 'triangle.{counting}' has not a number for every graph and k")
+            raise UserError(f"{where}: 'triangle.{counting}' does not have a number for every graph and k")
 
 
 def pooled_discoveries(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -141,7 +141,7 @@ NOTE = (
 
 
 def in_sentences(parts: Mapping[str, Mapping[str, Any]], base: str, first: str, second: str) -> list[str]:
-    """What each policy names, and who kept how many different triangles."""
+    """What each policy names, and how many different triangles each method kept."""
     lines = [f"{name}: {in_words(values)}." for name, values in parts.items()]
     kept = {name: sum(values["strict"]["distinct"]) for name, values in parts.items()}
     few, many = sorted((first, second), key=kept.__getitem__)
