@@ -1,4 +1,4 @@
-"""Exact advantages over all subsets: the closed form against enumeration, as anyone would write it.
+"""Exact advantages over all subsets: the closed form against enumeration, as one would write it by hand.
 
     python -m benchmarks.closed_form [--out FILE]
 
@@ -26,7 +26,7 @@ from polychromic import polychromic_advantages
 
 
 def enumerated(returns: np.ndarray, labels: np.ndarray, set_size: int) -> np.ndarray:
-    """The average over all subsets, written plainly: the formula per subset, on the arrays as they come."""
+    """The average over all subsets, written plainly: the formula per subset, on plain arrays."""
     sets = [list(members) for members in combinations(range(len(returns)), set_size)]
     scores = []
     for members in sets:
@@ -57,7 +57,7 @@ def enumerated_tuned(returns: np.ndarray, labels: np.ndarray, set_size: int) -> 
 
 
 def best_time(function: Callable[[], object], repeats: int = 7, at_least: float = 0.02) -> float:
-    """Seconds of one call: the best of several rounds, each long enough to be measured."""
+    """Seconds per call: the best of several rounds, each long enough to time."""
     function()
     start = time.perf_counter()
     function()
@@ -72,7 +72,7 @@ def best_time(function: Callable[[], object], repeats: int = 7, at_least: float 
 
 
 def import_seconds() -> float:
-    """`import polychromic` in a fresh interpreter, less the interpreter's own start."""
+    """`import polychromic` in a fresh interpreter, minus the interpreter's own startup."""
 
     def run(code: str) -> float:
         return best_time(lambda: subprocess.run([sys.executable, "-c", code], check=True), repeats=5, at_least=0.0)
@@ -103,7 +103,7 @@ def main() -> None:
             for name, function in (("enumeration", enumerated), ("tuned_enumeration", enumerated_tuned)):
                 contenders[name] = lambda f=function, r=returns[0], ls=labels[0], n=set_size: f(r, ls, n)
                 assert np.abs(contenders[name]() - contenders["closed_form"]()[0]).max() < 1e-12
-        # In turns, so that a busy moment of the machine meets all; the best round of each counts.
+        # Take turns, so that a busy moment of the machine hits all of them; the best round of each counts.
         seconds = dict.fromkeys(contenders, float("inf"))
         for _ in range(5):
             for name, function in contenders.items():

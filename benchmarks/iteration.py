@@ -5,7 +5,7 @@
 8 trunks + 128 vines, H = 100, the CNN + GRU policy, 2 epochs, minibatches of 64, one core. The naive way is what
 one writes first: minigrid itself, one world at a time, forked by deepcopy, the same policy called for each step, every
 sample with its own mission, and a jitted gradient step called minibatch by minibatch. Beside it the same collection
-with our update, so that the two halves can be told apart. Stable-Baselines3 runs its own PPO on 8 minigrid environments
+with our update, to separate the two halves. Stable-Baselines3 runs its own PPO on 8 minigrid environments
 with a network of the same sizes. What is compared is measured in turns; medians are held against each other.
 """
 

@@ -3,9 +3,9 @@
     python -m benchmarks.kills [--kills 20] [--iterations 160] [--out FILE]
 
 Starts `polychromic finetune fourrooms` and sends SIGKILL at random moments (as it starts, compiles, collects, updates
-or writes). Only kills that hit a run which was still at work count, and the run is made long enough for all of them.
+or writes). Only kills that hit a run still at work count, and the run is long enough for all of them.
 After every kill the folder must be readable, the checkpoint must hold all iterations up to the last multiple of
-`checkpoint_every`, and nothing that an earlier checkpoint held may be gone. Then the last start may finish, and every
+`checkpoint_every`, and nothing that an earlier checkpoint held may be lost. The last start then finishes, and every
 file is compared with those of an undisturbed run.
 """
 
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def soak(scratch: Path, kills: int, iterations: int, method: str) -> dict[str, object]:
-    """The whole story, in a folder of its own."""
+    """One killed run and one undisturbed run, in a scratch folder."""
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(scratch / "cache")}
 
     def command(out: Path) -> list[str]:
@@ -64,7 +64,7 @@ def soak(scratch: Path, kills: int, iterations: int, method: str) -> dict[str, o
             "--checkpoint-every": CHECKPOINT_EVERY,
             "--evaluate-every": 40,
             "--evaluation-rollouts": 2,
-            "--budget": 21,  # 3 seeds, 2 forks each, 3 vines a fork: small iterations, so that many kills fit in
+            "--budget": 21,  # 3 trunks, 2 forks each, 3 vines per fork: small iterations, so that many kills fit in
             "--set-size": 2,
             "--method": method,
             "--out": out,
@@ -80,7 +80,7 @@ def soak(scratch: Path, kills: int, iterations: int, method: str) -> dict[str, o
     story, after = [], 0
     while len(story) < kills:
         if not hit(command(disturbed), environment, disturbed, rng, span):
-            break  # it came to its end: the machine was faster than the plan
+            break  # it finished: the machine was faster than planned
         after, logged = examine(disturbed, after)
         story.append({"iterations_logged": logged, "iterations_in_the_checkpoint": after})
     subprocess.run(command(disturbed), env=environment, check=True, capture_output=True)
@@ -110,7 +110,7 @@ def hit(command: list[str], environment: dict[str, str], folder: Path, rng: np.r
             before = lock.stat().st_mtime_ns if lock.exists() else 0
             while process.poll() is None and (not lock.exists() or lock.stat().st_mtime_ns == before):
                 time.sleep(0.005)
-            size = log.stat().st_size if log.exists() else 0  # what it will be cut back to is not larger
+            size = log.stat().st_size if log.exists() else 0  # the run cuts its log back to at most this
             while process.poll() is None and (not log.exists() or log.stat().st_size <= size):
                 time.sleep(0.005)
             time.sleep(float(rng.uniform(0, span)))
@@ -121,9 +121,9 @@ def hit(command: list[str], environment: dict[str, str], folder: Path, rng: np.r
 
 
 def examine(folder: Path, before: int) -> tuple[int, int]:
-    """Read all that a killed run left: iterations in its checkpoint and in its log. What was safe must be so still."""
+    """Read what a killed run left: iterations in its checkpoint and in its log. What was saved must still be there."""
     if not (folder / "config.json").exists():
-        assert before == 0, "the description is gone"
+        assert before == 0, "the description is missing"
         return 0, 0
     read_json(folder / "config.json")
     logged = [line["iteration"] for line in read_lines(folder / "metrics.jsonl")]

@@ -2,11 +2,11 @@
 
     python -m benchmarks.policies [--out FILE]
 
-Three measurements, each of its sides in turns in one run on one core:
+Three measurements on one core; the sides of each take turns in one run:
 1. inference through a jitted function, host arrays in and out: plain dicts of arrays against an Equinox module (where
    Equinox is installed) with the same MLP;
 2. one minibatch of behaviour cloning inside the jitted epoch, data gathering included, against the same network's bare
-   jitted gradient step on a batch that already lies on the device;
+   jitted gradient step on a batch that is already on the device;
 3. the calls of one iteration of vines (8 rollouts, then 128 forks of them, 100 steps) with and without evaluating
    distinct rows only.
 """
@@ -42,7 +42,7 @@ from polychromic.tasks.grids.record import Recording, record_demonstrations
 
 
 def in_turns(sides: dict[str, Callable[[], Any]], rounds: int = 15) -> dict[str, float]:
-    """The median CPU seconds of each side, the sides called in turns so that they meet the same machine.
+    """The median CPU seconds of each side; the sides take turns, so that all see the same machine.
 
     CPU time of the whole process (one thread computes): other processes on the machine do not count.
     """
@@ -58,7 +58,7 @@ def in_turns(sides: dict[str, Callable[[], Any]], rounds: int = 15) -> dict[str,
 
 
 def call_overhead() -> list[dict[str, Any]]:
-    """Milliseconds a call of the FourRooms MLP, written as plain dicts and as an Equinox module."""
+    """Milliseconds per call of the FourRooms MLP, written as plain dicts and as an Equinox module."""
     rows = []
     for batch in (8, 128):
         codes = np.random.default_rng(0).integers(0, 51, (batch, 49)).astype(np.uint8)
@@ -69,7 +69,7 @@ def call_overhead() -> list[dict[str, Any]]:
 
 
 def _mlps() -> dict[str, Callable[[Any], Any]]:
-    """The same network in several dresses: codes [B, 49] on the host -> logits on the host."""
+    """The same network written in several ways: codes [B, 49] on the host -> logits on the host."""
     policy = preset_policy(PRESETS["fourrooms"], (7, 7))
     params = policy.init(jax.random.key(0))
     plain = jax.jit(lambda p, obs: policy.apply(p, obs)[0])
@@ -122,14 +122,14 @@ def training_step(folder: Path) -> list[dict[str, Any]]:
         count = len(batches.steps)
         repeated = functools.partial(_bare_steps, bare, params, opt_state, ready, count)
         epoch = functools.partial(_train_epoch, policy, settings, params, opt_state, steps, batches)
-        found = in_turns({"bare gradient steps": repeated, "jitted epoch": epoch}, rounds=9)
+        seconds = in_turns({"bare gradient steps": repeated, "jitted epoch": epoch}, rounds=9)
         rows.append(
             {
                 "network": name,
                 "minibatch": settings.pieces * settings.piece_steps,
-                "bare_ms": 1e3 * found["bare gradient steps"] / count,
-                "epoch_ms": 1e3 * found["jitted epoch"] / count,
-                "ratio": found["jitted epoch"] / found["bare gradient steps"],
+                "bare_ms": 1e3 * seconds["bare gradient steps"] / count,
+                "epoch_ms": 1e3 * seconds["jitted epoch"] / count,
+                "ratio": seconds["jitted epoch"] / seconds["bare gradient steps"],
             }
         )
     return rows
@@ -163,7 +163,7 @@ def distinct_rows() -> list[dict[str, Any]]:
         sides = {}
         for side, remember in (("all rows", False), ("new rows", True)):
             sides[side] = functools.partial(_evaluate_all, saved, world, observations, remember)
-        found = in_turns(sides, rounds=7)
+        seconds = in_turns(sides, rounds=7)
         rows.append(
             {
                 "policy": name,
@@ -171,9 +171,9 @@ def distinct_rows() -> list[dict[str, Any]]:
                 "rows": int(sum(len(obs["codes"]) for obs in observations)),
                 "distinct_share_within_calls": float(share),
                 "distinct_share_over_all_calls": _distinct(together) / len(together["codes"]),
-                "all_ms": 1e3 * found["all rows"],
-                "remembering_ms": 1e3 * found["new rows"],
-                "ratio": found["all rows"] / found["new rows"],
+                "all_ms": 1e3 * seconds["all rows"],
+                "remembering_ms": 1e3 * seconds["new rows"],
+                "ratio": seconds["all rows"] / seconds["new rows"],
             }
         )
     return rows

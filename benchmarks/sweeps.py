@@ -1,4 +1,4 @@
-"""What a sweep costs beside its runs, and what a second worker gives.
+"""What a sweep costs on top of its runs, and what a second worker gains.
 
     python -m benchmarks.sweeps [--iterations 400] [--out FILE]        (about ten minutes on two quiet cores)
 
@@ -54,7 +54,7 @@ def run_arguments(task: str, iterations: int, out: Path, seed: int) -> list[str]
 
 def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
     """Seconds of the three ways."""
-    # The runs by themselves get what a sweep gives its workers: one thread and code that was compiled before.
+    # The runs by themselves get what a sweep gives its workers: one thread, and code that is already compiled.
     cached = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(scratch / "compiled")}
     environment = {**cached, **one_thread(cached)}
 
@@ -78,17 +78,17 @@ def measure(scratch: Path, task: str, iterations: int) -> dict[str, object]:
 
     run("warm-up", 0, 3)
     alone = [run(f"run-{seed}", seed) for seed in range(ALONE)]
-    one, two = sweep("one", 1), sweep("two", 2)
+    with_one, with_two = sweep("one", 1), sweep("two", 2)
     return {
         "command": "python -m benchmarks.sweeps",
         "task": task,
         "cells": CELLS,
         "iterations": iterations,
         "seconds_alone": [round(seconds, 2) for seconds in alone],
-        "seconds_one_worker": round(one, 2),
-        "seconds_two_workers": round(two, 2),
-        "overhead": round(one / (sum(alone) / ALONE * CELLS) - 1, 4),
-        "speedup_of_two_workers": round(one / two, 3),
+        "seconds_one_worker": round(with_one, 2),
+        "seconds_two_workers": round(with_two, 2),
+        "overhead": round(with_one / (sum(alone) / ALONE * CELLS) - 1, 4),
+        "speedup_of_two_workers": round(with_one / with_two, 3),
     }
 
 

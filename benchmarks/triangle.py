@@ -39,7 +39,7 @@ METHODS = {
 
 
 def median_seconds(work: Callable[[], Any], repeats: int) -> float:
-    """Of several calls, after one that compiles."""
+    """The median of several calls, after one that compiles."""
     work()
     seconds = []
     for _ in range(repeats):
@@ -50,9 +50,9 @@ def median_seconds(work: Callable[[], Any], repeats: int) -> float:
 
 
 def sampling(saved: SavedPolicy, world: Any, repeats: int) -> dict[str, float]:
-    """Answers a second with the cache, and without, where every step sees the whole prefix; seconds for 10,000."""
+    """Answers per second with the cache, and without it (every step reads the whole prefix); seconds for 10,000."""
     plain = poly.Policy("plain", saved.policy.init, lambda params, obs: saved.policy.apply(params, obs), {})
-    found = {}
+    rates = {}
     for name, policy in (("cached", saved.policy), ("uncached", plain)):
         evaluator = Evaluator(policy, saved.params, sizes=(512,))
         each = SEQUENCES[name] // world.num_configurations
@@ -62,8 +62,8 @@ def sampling(saved: SavedPolicy, world: Any, repeats: int) -> dict[str, float]:
             ),
             repeats,
         )
-        found[f"{name}_per_second"] = SEQUENCES[name] / seconds
-    return {**found, "seconds_for_10000": 10_000 / found["cached_per_second"]}
+        rates[f"{name}_per_second"] = SEQUENCES[name] / seconds
+    return {**rates, "seconds_for_10000": 10_000 / rates["cached_per_second"]}
 
 
 def iteration(saved: SavedPolicy, world: Any, config: Config, repeats: int) -> dict[str, float]:
@@ -105,7 +105,7 @@ def iteration(saved: SavedPolicy, world: Any, config: Config, repeats: int) -> d
 
 
 def pretraining(saved: SavedPolicy) -> dict[str, float]:
-    """Gradient steps a second: the second half of two calls, the first of which compiles."""
+    """Gradient steps per second: the second of two calls; the first one compiles."""
     times: list[float] = []
     settings = SequenceCloning(steps=200, steps_per_call=100)
     learn_sequences(saved.policy, corpora_of((0,)), settings, on_call=lambda *_: times.append(time.perf_counter()))

@@ -4,9 +4,9 @@
 
 One trainer takes stock and polychromic steps in turn. `step` is the median of the differences between neighbours, over
 the median stock step: all that the adapter adds, TRL's own bookkeeping for it included. `reward` is the time inside
-`PolychromicReward`, less that of the user's own reward function, over the same. Time is that of the processor (one
-thread), which other programs disturb least. The model is the tiny Llama of the example: no step is shorter, so no share
-is larger.
+`PolychromicReward`, minus that of the user's own reward function, over the same. Time is processor time (one
+thread), which other programs disturb the least. The model is the tiny Llama of the example: no step is shorter, so no
+share is larger.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def measure(group_size: int, batch_size: int, pairs: int) -> dict[str, Any]:
 
 
 def main(out: Path, batch_size: int = 64, pairs: int = 200) -> None:
-    """Measure groups of 8 and of 64, and write the figures to `out`."""
+    """Measure groups of 8 and of 64, and write the metrics to `out`."""
     torch.set_num_threads(1)
     results = []
     for group_size in (8, 64):

@@ -1,4 +1,4 @@
-"""`python -m reproduction WHAT`: run what is missing, keep the results, write pages and figures."""
+"""`python -m reproduction WHAT`: run the missing cells, store their results, write pages and figures."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from reproduction.plans import FULL, PLANS, QUICK, SEARCH, STAND_IN, TRIANGLE
 
 PAGE, ALL = "page", "all"
 KNOWN = {
-    "search": "settings for every method, by a rule that was fixed before",
+    "search": "settings for every method, by a rule fixed in advance",
     **{name: plan.about for name, plan in PLANS.items()},
-    PAGE: "pages and figures, from stored results alone",
+    PAGE: "pages and figures, only from stored results",
     ALL: "all of these in turn",
 }
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Run what a plan still lacks, then write pages and figures from the stored results.
+    """Run the missing cells of a plan, then write pages and figures from the stored results.
 
     The same command resumes after any interruption, on this machine or another: a cell that has a result in
     results/*.json is not run again. Plans that share cells share their results.
@@ -52,30 +52,30 @@ class Arguments:
         tyro.conf.arg(metavar="WHAT", help="; ".join(f"{name}: {about}" for name, about in KNOWN.items())),
     ]
     quick: bool = False
-    """One seed, few iterations and attempts: shows the way, not the result."""
+    """One seed, few iterations and attempts: a dry run, not a result."""
     seeds: int = 0
     """Seeds per method. 0: 3, and 5 of PPO and Poly-PPO in the main comparisons; 1 with --quick."""
     tasks: tuple[str, ...] = ()
     """Tasks of the plan. Not given: all of them."""
     only: tuple[str, ...] = ()
-    """Parts of the plan: of tables chosen, paper; of study reference, or factors by name. `observation` is run only
-    if it is named."""
+    """Parts of the plan. Tables: chosen, paper. Study: reference, or factors by name; `observation` runs only if it is
+    named."""
     out: Path | None = None
     """The folder for cells. Not given: reproduction-cells, or reproduction-quick/cells."""
     results: Path | None = None
     """The folder for results files. Not given: results, or reproduction-quick/results."""
     page: Path | None = None
-    """The page of results. Not given: docs/results.md if there is a folder docs, else results.md in RESULTS."""
+    """The results page. Not given: docs/results.md if there is a folder docs, else results.md in RESULTS."""
     base_policies: Path = Path("base-policies")
-    """For `study --only observation`: the folder of `polychromic pretrain`; what is missing there is made."""
+    """For `study --only observation`: the folder of `polychromic pretrain`; missing policies are made."""
     estimate_only: bool = False
-    """Say what it would take and stop."""
+    """Print the estimated cost and stop."""
     engine: EngineName = "local"
     """local, ray or slurm, as for `polychromic sweep`."""
     workers: int = 0
     """Cells at the same time. 0: as many as there are cores, or as the cluster takes."""
     retries: int = 3
-    """How often a cell that fails is tried again."""
+    """How often to retry a cell that fails."""
     ray_address: str = ""
     """The Ray cluster."""
     slurm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -83,33 +83,33 @@ class Arguments:
 
     @property
     def cells_folder(self) -> Path:
-        """Of the cells."""
+        """The folder of the cells."""
         return self.out or Path("reproduction-quick/cells" if self.quick else "reproduction-cells")
 
     @property
     def results_folder(self) -> Path:
-        """Of the results files."""
+        """The folder of the results files."""
         return self.results or Path("reproduction-quick/results" if self.quick else "results")
 
     @property
     def in_docs(self) -> bool:
-        """Whether pages are those of the documentation."""
+        """Whether the pages are part of the documentation."""
         return Path("docs").is_dir() and not self.quick and self.results is None and self.page is None
 
     @property
     def page_file(self) -> Path:
-        """The page of results."""
+        """The results page."""
         return self.page or (Path("docs/results.md") if self.in_docs else self.results_folder / "results.md")
 
     @property
     def command(self) -> str:
-        """What resumes after an interruption, with everything that was given."""
+        """The command that resumes after an interruption, with all given options."""
         again = ["python", "-m", "reproduction", self.what]
-        for one in fields(self):
-            value, flag = getattr(self, one.name), f"--{one.name.replace('_', '-')}"
-            if one.name == "what" or value == one.default:
+        for field in fields(self):
+            value, flag = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
+            if field.name == "what" or value == field.default:
                 continue
-            if one.name == "slurm":
+            if field.name == "slurm":
                 again += [part for option in value for part in (flag, option)]
             elif isinstance(value, bool):
                 again.append(flag)
@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def reproduce(given: Arguments, scale: Scale | None = None) -> int:
-    """Run a plan as far as it is missing, then write the pages. Returns 0, 1 if something failed, 130 if stopped."""
+    """Run the missing cells of a plan, then write the pages. Returns 0, 1 if something failed, 130 if stopped."""
     _checked("what", (given.what,), tuple(KNOWN))
     if given.seeds < 0:
         raise UserError(f"seeds is {given.seeds}; it must be at least 0")
@@ -172,7 +172,7 @@ def _plan(given: Arguments, plan: Plan, usual: Scale) -> int:
         _check_writable(given)
     todo = cells.missing(planned, results, given.cells_folder)
     if not given.estimate_only and cells.make_bases(todo, given.base_policies):
-        todo = cells.missing(planned, results, given.cells_folder)  # now their first parameters are known
+        todo = cells.missing(planned, results, given.cells_folder)  # now the parameters they start from are known
     say_estimate(given.cells_folder, todo, _slots(given), known=len(cells.unique(planned)) - len(todo))
     if given.estimate_only:
         _say_needs(todo)
@@ -185,7 +185,7 @@ def _plan(given: Arguments, plan: Plan, usual: Scale) -> int:
 
 
 def _search(given: Arguments, usual: Scale) -> int:
-    """Stage after stage; what the next one tries follows from the results of those before."""
+    """Stage after stage; what a stage tries follows from the results of those before."""
     if given.only:
         raise UserError("only is for tables and study; search has no parts")
     tasks = _checked("tasks", given.tasks, SEARCH.tasks(usual)) or SEARCH.tasks(usual)
@@ -194,7 +194,7 @@ def _search(given: Arguments, usual: Scale) -> int:
     whole = search.whole_search(SEARCH, usual, tasks)
     chains = search.search_chains(results.cells, SEARCH, usual, tasks)
     done = {key_of(trial.planned.cell) for chain in chains for trial in chain.trials if trial.score is not None}
-    print(f"{len(done)} of {len(whole)} runs of the search have results; all of it from nothing:")
+    print(f"{len(done)} of {len(whole)} runs of the search have results; the whole search from scratch:")
     say_estimate(given.cells_folder, whole, _slots(given))
     if given.estimate_only:
         _say_needs(whole)
@@ -205,7 +205,7 @@ def _search(given: Arguments, usual: Scale) -> int:
         notes = {
             "command": command_of("search", quick=given.quick),
             "rule": search.RULE,
-            "chosen": search.chosen_of(chains),  # other tasks stay as the file has them
+            "chosen": search.chosen_of(chains),  # other tasks keep what the file has
             "best_by_configurations": search.best_by_configurations(chains, SEARCH),
         }
         if any(results.notes.get(name) != value for name, value in notes.items()):
@@ -217,7 +217,7 @@ def _search(given: Arguments, usual: Scale) -> int:
             return 0
         todo = cells.missing(waiting, results, given.cells_folder)
         if not todo:
-            continue  # they were done before, and their results are known now
+            continue  # they were already done; now their results are known
         stages = sorted({f"{planned.part} of {planned.label} on {planned.cell.task}" for planned in waiting})
         print(f"next: {'; '.join(stages)}")
         code = _run(given, todo, stored, "search")
@@ -227,10 +227,10 @@ def _search(given: Arguments, usual: Scale) -> int:
 
 
 def _page(given: Arguments, usual: Scale) -> int:
-    """Pages and figures alone, from results files that are there."""
+    """Write only pages and figures, from existing results files."""
     for name, value in {"tasks": given.tasks, "only": given.only, "estimate-only": given.estimate_only}.items():
         if value:
-            raise UserError(f"{name} is for plans that are run; page writes what there are results of")
+            raise UserError(f"{name} is for plans that run cells; page only writes stored results")
     if not any(results.path.exists() for results in Stored(given.results_folder, usual).files.values()):
         problem = f"{given.results_folder} has no results file"
         raise UserError(f"results: {problem}; run `python -m reproduction search` first, or give their folder")
@@ -250,7 +250,7 @@ def _run(given: Arguments, todo: Sequence[Planned], stored: Stored, file: str) -
 def _say_stand_ins(chosen: Chosen, tasks: Sequence[str], plan: Plan) -> None:
     absent = [task for task in tasks if _needs_search(plan) and not STAND_IN.keys() <= chosen.of_task(task).keys()]
     if absent:
-        instead = "learning rate 1e-4 where it has not chosen, the rest as in the paper"
+        instead = "using learning rate 1e-4 where it has not chosen, the rest as in the paper"
         print(f"the search is not finished on {', '.join(absent)}: {instead}", file=sys.stderr)
 
 
@@ -260,7 +260,7 @@ def _say_left_out(chosen: Chosen, tasks: Sequence[str], plan: Plan, only: Sequen
     for task in tasks:
         absent = [method for method in STAND_IN if method in methods and method not in chosen.of_task(task)]
         if absent:
-            print(f"left out until their search is finished on {task}: {', '.join(absent)}", file=sys.stderr)
+            print(f"skipped until their search is finished on {task}: {', '.join(absent)}", file=sys.stderr)
 
 
 def _needs_search(plan: Plan) -> bool:
@@ -268,21 +268,21 @@ def _needs_search(plan: Plan) -> bool:
 
 
 def _bases(scale: Scale, tasks: Sequence[str], folder: Path) -> dict[str, str]:
-    """Files of further base policies by name, whether they are there or not."""
+    """Files of further base policies by name, whether they exist or not."""
     names = [base for task in tasks for base in scale.tasks[task].bases]
     return {base: str((folder / base / "policy.safetensors").resolve()) for base in names}
 
 
 def _check_writable(given: Arguments) -> None:
-    """Before anything runs: can what comes of it be kept?"""
+    """Check before anything runs that the results can be written."""
     for name, path in {"results": given.results_folder / "runs.json", "page": given.page_file}.items():
-        nearest = path if path.exists() else next(one for one in path.absolute().parents if one.exists())
+        nearest = path if path.exists() else next(parent for parent in path.absolute().parents if parent.exists())
         if (nearest.is_dir() if nearest is path else not nearest.is_dir()) or not os.access(nearest, os.W_OK):
             raise UserError(f"{name}: {path} cannot be written; give another one with --{name}")
 
 
 def _write(given: Arguments, usual: Scale) -> None:
-    """Pages and their figures, from the files alone: all tasks and the usual seeds, whatever was asked for."""
+    """Pages and their figures, from the files alone: all tasks and the usual seeds, whatever the options."""
     from reproduction.draw import draw_figures, save
     from reproduction.triangles import triangle_figure
 

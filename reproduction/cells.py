@@ -1,4 +1,4 @@
-"""Run what has no result yet, through the sweep of the package, and keep what comes of it."""
+"""Run the cells without a result, as a sweep of the package, and store their results."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STOPPED = 130
 
 
 def unique(plan: Sequence[Planned]) -> list[Planned]:
-    """Every cell once, where it comes first."""
+    """Every cell once, at its first position."""
     return list({key_of(planned.cell): planned for planned in reversed(plan)}.values())[::-1]
 
 
 def missing(plan: Sequence[Planned], results: Results, folder: Path) -> list[Planned]:
-    """Cells without a result, each once; those that were done in this folder get theirs first. Nothing is written."""
+    """Cells without a result, each once; results of cells done in this folder are added first. Nothing is written."""
     for planned in plan:
         if key_of(planned.cell) in results.cells:
             check_same(results.cells[key_of(planned.cell)], planned.cell, ATTEMPTS if planned.temperatures else 0)
@@ -39,7 +39,7 @@ def run(
     engine: Callable[[Path], Engine],
     retries: int,
 ) -> int:
-    """Run cells; the result of each is in the file as soon as it is known. Returns 0, 1 or 130 as a sweep does."""
+    """Run cells; each result is written to the file as soon as it is known. Returns 0, 1 or 130 as a sweep does."""
     if not plan:
         return 0
     folders = write_cells(folder, [planned.cell for planned in plan])
@@ -72,7 +72,7 @@ def _keep_results(results: Results, plan: dict[Path, Planned]) -> Callable[[Summ
 
 
 def make_bases(plan: Sequence[Planned], folder: Path) -> bool:
-    """Make the base policies that cells need and that are missing; whether there were any."""
+    """Make the missing base policies that cells need; returns whether there were any."""
     policies = [planned.cell.policy for planned in plan]
     absent = dict.fromkeys(policy for policy in policies if policy and not Path(policy).exists())
     for path in absent:

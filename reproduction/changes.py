@@ -1,4 +1,4 @@
-"""The tables of the study: what one change makes of the outcome, and where the paper's pattern shows."""
+"""The tables of the study: the effect of one change at a time, and where the paper's pattern shows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from reproduction.words import (
     short_settings,
 )
 
-STRICT = 0.99  # of the intervals of changes: there are some seventy of them, of which one in twenty would lie
+STRICT = 0.99  # confidence of changes: there are about seventy, and at 0.95 one in twenty would be wrong
 CHANGED = ("success", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
 ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
 PATTERN = ("success", "reward_0.5", "reward_0.9", "pass@128", "perturbed", "greedy", "greedy perturbed")
@@ -49,12 +49,12 @@ def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command
         parts = [f"Not run yet: `{command}`."] + ([bare(pattern)] if pattern.rows else [])
         return "\n\n".join(parts)
     references = [line for line in lines if line.part == REFERENCE and line.label in ("poly-ppo", "ppo")]
-    made = [
-        f"{METHOD_NAMES[line.method]} with {short_settings(own['settings'])}, {own['iterations']} iterations"
+    described = [
+        f"{METHOD_NAMES[line.method]} with {short_settings(record['settings'])}, {record['iterations']} iterations"
         for line in references
-        for own in line.records[:1]
+        for record in line.records[:1]
     ]
-    parts = [f"The reference: {'; '.join(made)}."] if made else []
+    parts = [f"The reference: {'; '.join(described)}."] if described else []
     parts.append(bare(_changes_table(lines)))
     parts += [f"![What decides the outcome on {title_of(task, TASKS)}]({figure})"] if figure else []
     parts.append(folded("All metrics of these runs", bare(_absolute_table(lines))))
@@ -68,17 +68,19 @@ def study_block(task: str, lines: Sequence[Line], first: Sequence[Line], command
 
 
 def compared_with(line: Line, lines: Sequence[Line]) -> Line | None:
-    """What a line of the study is a change of; nothing for references and for other base policies."""
+    """The line that a line of the study is compared with; None for references and for other base policies."""
     if line.part in (REFERENCE, OBSERVATION):
         return None
     wanted = line.against or ("ppo" if line.method == "ppo" else "poly-ppo")
-    return next((one for one in lines if one.label == wanted and (line.against or one.part == REFERENCE)), None)
+    return next((other for other in lines if other.label == wanted and (line.against or other.part == REFERENCE)), None)
 
 
 def trained_alike(lines: Sequence[Line]) -> list[Records]:
-    """Results of the lines of a study whose seeds are taken to vary alike, each once: all from the same base policy."""
-    own = [line for line in lines if line.method in ("poly-ppo", "ppo") and line.part != OBSERVATION and line.records]
-    return list({id(line.records): line.records for line in own}.values())
+    """Results of the lines of a study whose seeds are assumed to vary alike, each once: all from one base policy."""
+    trained = [
+        line for line in lines if line.method in ("poly-ppo", "ppo") and line.part != OBSERVATION and line.records
+    ]
+    return list({id(line.records): line.records for line in trained}.values())
 
 
 def _changes_table(lines: Sequence[Line]) -> Table:
@@ -86,16 +88,16 @@ def _changes_table(lines: Sequence[Line]) -> Table:
     alike = trained_alike(lines)
     for line in lines:
         base = compared_with(line, lines)
-        if base is not None and line.records:  # what is missing is named below
+        if base is not None and line.records:  # missing lines are named below
             gaps = [gap(line, base, name, STRICT, alike) for name in CHANGED]
             rows.append((line.part, line_name(line), line_name(base), *gaps, line.seeds))
     spreads = [(name, *seed_spread(alike, name)) for name in ("success", "perturbed")]
-    told_of = [f"{100 * spread:.1f} points of {name} (p = {p:.2f})" for name, spread, _, p in spreads]
+    deviations = [f"{100 * spread:.1f} points of {name} (p = {p:.2f})" for name, spread, _, p in spreads]
     note = (
         f"What a change adds, in points, with 99 % intervals, because there are many of them; {BOLD}. An interval that "
         "contains zero does not mean that there is no effect, only that one beyond its ends is unlikely. The variance "
         f"between seeds is pooled over all these lines, {spreads[0][2]} degrees of freedom: a standard deviation of "
-        f"{' and '.join(told_of)}; a small p of Bartlett's test would mean that lines differ in it."
+        f"{' and '.join(deviations)}; a small p of Bartlett's test would mean that lines differ in it."
     )
     columns = ("factor", "change", "minus", *(f"Δ {COMPARED[name]}" for name in CHANGED), "seeds")
     return Table("", note, columns, tuple(rows))
@@ -130,14 +132,14 @@ def _pattern_table(lines: Sequence[Line], first: Sequence[Line]) -> Table:
     compared = [line.records for line in first if line.records]
     for line in lines:
         if line.records in compared:
-            continue  # where the comparison is as long as the longer runs, its row is there already
+            continue  # if the comparison is as long as the longer runs, its row already exists
         if line.part == REFERENCE and line.label in ("poly-ppo", "ppo"):
             together.setdefault(f"{names[CHOSEN]}, half-way", {}).setdefault(line.method, line)
         elif line.part in (CONFIGURATIONS, LENGTH, RATE):
             name = f"{line.part}: {line.label.split(', ')[-1]}"
             together.setdefault(name, {}).setdefault(line.method, line)
-        elif line.label in WITHOUT_VINES or line.part == SET_ADVANTAGES:  # with one of its two parts alone
-            ppo = {one.method: one for one in lines if one.part == REFERENCE and one.label == "ppo"}
+        elif line.label in WITHOUT_VINES or line.part == SET_ADVANTAGES:  # with only one of its two parts
+            ppo = {line.method: line for line in lines if line.part == REFERENCE and line.label == "ppo"}
             together[f"{names[CHOSEN]}, half-way; {line.part}: {line.label}"] = {**ppo, line.method: line}
         elif line.part == OBSERVATION:
             together.setdefault(line.label.split(", ")[0], {}).setdefault(line.method, line)
@@ -176,11 +178,11 @@ def _pattern_row(name: str, by: Mapping[str, Line], base: Line | None) -> tuple[
 
 
 def _seen(ours: Line, theirs: Line | None, name: str, sign: int) -> str:
-    found = difference(ours.records, theirs.records, name) if theirs is not None and theirs.records else None
-    if theirs is None or found is None:
+    gap = difference(ours.records, theirs.records, name) if theirs is not None and theirs.records else None
+    if theirs is None or gap is None:
         return NOTHING
-    if not resolved_gap(found, ours, theirs):
+    if not resolved_gap(gap, ours, theirs):
         tables = [table_of(line.records, name) for line in (ours, theirs)]
         full = all(table is not None and table.mean() >= 1 - SMALLEST for table in tables)
         return "cannot show, both at 100 %" if full else "not resolved"
-    return "yes" if sign * found.mean > 0 else "the opposite"
+    return "yes" if sign * gap.mean > 0 else "the opposite"

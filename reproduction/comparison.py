@@ -25,18 +25,18 @@ from reproduction.words import (
     short_settings,
 )
 
-LITTLE = 0.01  # of a rise that counts as flat
+LITTLE = 0.01  # the largest rise that counts as flat
 
 
 def comparison_block(task: str, lines: Sequence[Line], command: str, figures: Sequence[str | None]) -> str:
     """All tables and figures of a comparison."""
     if not any(line.records for line in lines if line.method not in (PRETRAINED, "")):
         return f"Not run yet: `{command}`."
-    own = sorted(lines, key=_place)
-    tables = [_main_table(task, own), _attempts_table(own), _differences_table(own)]
+    ordered = sorted(lines, key=_place)
+    tables = [_main_table(task, ordered), _attempts_table(ordered), _differences_table(ordered)]
     parts = [bare(table) for table in tables]
-    parts += [f"![{_described(one, task)}]({one})" for one in figures if one]
-    trained = [line for line in own if any("iterations" in one for one in line.records)]
+    parts += [f"![{_described(figure, task)}]({figure})" for figure in figures if figure]
+    trained = [line for line in ordered if any("iterations" in record for record in line.records)]
     if trained:
         parts += [bare(_runs_table(trained)), _flatness(trained), _per_step(trained)]
     return "\n\n".join(part for part in [*parts, footer(lines, command)] if part)
@@ -110,7 +110,7 @@ def _runs_table(lines: Sequence[Line]) -> Table:
     rows = []
     for line in lines:
         first = line.records[0]
-        means = [sum(one[name] for one in line.records) / len(line.records) for name in ("trajectories", "steps")]
+        means = [sum(record[name] for record in line.records) / len(line.records) for name in ("trajectories", "steps")]
         rises = [still_moving(line.records, name) for name in ("success", "coverage")]
         rows.append(
             (
@@ -132,7 +132,7 @@ def _runs_table(lines: Sequence[Line]) -> Table:
 
 
 def _flatness(lines: Sequence[Line]) -> str:
-    """Which curves are flat, which still move, and of which the interval leaves it open."""
+    """Which curves are flat, which are still moving, and which have too few seeds to tell."""
     kinds: dict[str, list[str]] = {"still moving": [], "flat within a point": [], "unclear from so few seeds": []}
     for line in lines:
         rise = still_moving(line.records) if enough(line) else None
@@ -140,8 +140,8 @@ def _flatness(lines: Sequence[Line]) -> str:
             flat = max(abs(rise.low), abs(rise.high)) <= LITTLE
             kind = "flat within a point" if flat else "still moving" if rise.clear else "unclear from so few seeds"
             kinds[kind].append(line_name(line))
-    said = [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
-    return f"Success in the last fifth of training: {'; '.join(said)}." if said else ""
+    parts = [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
+    return f"Success in the last fifth of training: {'; '.join(parts)}." if parts else ""
 
 
 def _per_step(lines: Sequence[Line]) -> str:
@@ -150,12 +150,12 @@ def _per_step(lines: Sequence[Line]) -> str:
     if "ppo" not in by or "poly-ppo" not in by:
         return ""
     ours, theirs = by["poly-ppo"], by["ppo"]
-    found = {name: at_equal_steps(ours.records, theirs.records, name) for name in ("success", "coverage")}
-    told_of = [f"{name} {points(gap)}" for name, both in found.items() if both is not None for gap in both[1:]]
-    steps = next((both[0] for both in found.values() if both is not None), 0.0)
+    gaps = {name: at_equal_steps(ours.records, theirs.records, name) for name in ("success", "coverage")}
+    differences = [f"{name} {points(gap)}" for name, both in gaps.items() if both is not None for gap in both[1:]]
+    steps = next((both[0] for both in gaps.values() if both is not None), 0.0)
     return (
-        f"At equal environment steps ({steps / 1e6:.2f} million, the most that all of their runs made) the learning "
-        f"curves differ by, Poly-PPO − PPO in points: {', '.join(told_of)} (coverage in "
+        f"At equal environment steps ({steps / 1e6:.2f} million, the most that all of their runs reached) the learning "
+        f"curves differ by, Poly-PPO − PPO in points: {', '.join(differences)} (coverage in "
         f"{ours.records[0]['rollouts']} attempts; 95 % intervals over seeds)."
     )
 
@@ -165,6 +165,6 @@ def _described(figure: str, task: str) -> str:
 
 
 def _place(line: Line) -> int:
-    """As in the paper's tables; what has no name there belongs to the line before it, the pretrained policy."""
+    """The order of the paper's tables; a line without a name there follows the pretrained policy."""
     order = list(METHOD_NAMES)
     return order.index(line.method) if line.method in order else 0

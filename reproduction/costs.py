@@ -1,4 +1,4 @@
-"""What will cells cost? From what iterations, evaluations and files cost when they were measured."""
+"""The estimated cost of cells, from measured costs of iterations, evaluations and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COSTS = Path(__file__).with_name("costs.json")
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of one core, bytes on disk, and the tasks that were not measured and count as the most expensive one."""
+    """Core seconds, bytes on disk, and the tasks that were not measured and count as the most expensive one."""
 
     core_seconds: float
     bytes: int
@@ -44,7 +44,7 @@ def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
     if cell.evaluation.perturbed:
         seconds += task["perturbed_seconds"] * (1 + cell.evaluation.greedy)
     if cell.method == PRETRAINED:
-        # The scan of temperatures, and the best of them evaluated in full.
+        # The scan of temperatures, and a full evaluation at the best one.
         return float(seconds + task["sweep_seconds"] + task["evaluation_seconds"] * scale)
     config = cell.config()
     seconds += config.kept_policies * task["evaluation_seconds"] * scale
@@ -55,12 +55,12 @@ def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
 
 
 def scan_seconds(cell: Cell, temperatures: int, attempts: int, costs: Mapping[str, Any]) -> float:
-    """Scoring at so many temperatures."""
+    """Seconds of scoring at this many temperatures."""
     return float(_of_task(cell.task, costs)["evaluation_seconds"] * temperatures * attempts / costs["attempts"])
 
 
 def cell_bytes(cell: Cell, costs: Mapping[str, Any]) -> int:
-    """One cell; UCB's counts as if every iteration saw as many new states as the first ones."""
+    """Bytes of one cell; UCB's counts as if every iteration saw as many new states as the first ones."""
     task = _of_task(cell.task, costs)
     if cell.method == PRETRAINED:
         return int(task["fixed_bytes"])
@@ -68,7 +68,7 @@ def cell_bytes(cell: Cell, costs: Mapping[str, Any]) -> int:
     grows = task["log_bytes_per_iteration"]
     if cell.method.endswith("-ucb"):
         grows += _of_method(task["bytes_per_iteration"], cell.method) * config.configurations_per_iteration
-    # A kept policy takes about a quarter of what a run keeps anyway: its policy, its checkpoint, an evaluation.
+    # A kept policy takes about a quarter of what a run stores anyway: its policy, its checkpoint, an evaluation.
     kept = task["fixed_bytes"] * config.kept_policies // 4
     return int(task["fixed_bytes"] + kept + grows * cell.iterations)
 
@@ -92,5 +92,5 @@ def _of_task(name: str, costs: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _of_method(values: Mapping[str, float], method: str) -> float:
-    """Of a method, or the largest if it was not measured."""
+    """The value of a method, or the largest if it was not measured."""
     return float(values.get(method, max(values.values())))

@@ -1,4 +1,4 @@
-"""The figures of the page of results: pass@k, learning curves, what changes the outcome, and the one for the README."""
+"""The figures of the results page: pass@k, learning curves, what changes the outcome, and the one for the README."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from reproduction.plans import (
 )
 from reproduction.words import enough
 
-# One colour per method wherever it appears, readable in grey and by colour-blind readers; UCB is dashed.
+# One colour per method everywhere, readable in grey and by colour-blind readers; UCB is dashed.
 COLOURS = {"reinforce": "#6b7280", "ppo": "#cb181d", "poly-ppo": "#2171b5", PRETRAINED: "#111827"}
 AGAINST = {"trajectories": "trajectories", "steps": "environment steps"}
-SPAN = 0.1  # of an axis of shares, at least
+SPAN = 0.1  # the smallest range of an axis of shares
 SHOWN = {"success": "success", "coverage": "coverage"}
 
 
 def draw_figures(stored: Stored, folder: Path, *, refer: str = "figures") -> dict[str, str]:
-    """Draw what there are results for; where each figure is, by name, as a page beside `folder` refers to it.
+    """Draw the figures that have results; returns their paths by name, relative to a page beside `folder`.
 
-    Figures are results-NAME.svg. One that has no results (any more) is not drawn, and an old file of it is left alone.
+    Figures are results-NAME.svg. A figure without results is not drawn, and an old file of it is left alone.
     """
     pictures: dict[str, Picture] = {}
     for task in TABLES.tasks(stored.scale):
@@ -77,13 +77,18 @@ def passk_figure(task: str, lines: Sequence[Line]) -> Picture:
 
 def _passk(axes: Axes, lines: Sequence[Line]) -> None:
     for line in lines:
-        ks, figures = pass_curve(line.records)
+        ks, intervals = pass_curve(line.records)
         if not ks:
             continue
         style = _style(line)
-        axes.plot(ks, [one.mean for one in figures], label=_legend(line), **style)
+        axes.plot(ks, [interval.mean for interval in intervals], label=_legend(line), **style)
         axes.fill_between(
-            ks, [one.low for one in figures], [one.high for one in figures], color=style["color"], alpha=0.12, lw=0
+            ks,
+            [interval.low for interval in intervals],
+            [interval.high for interval in intervals],
+            color=style["color"],
+            alpha=0.12,
+            lw=0,
         )
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:g}"))
@@ -93,7 +98,7 @@ def _passk(axes: Axes, lines: Sequence[Line]) -> None:
 
 
 def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) -> Picture:
-    """Success and coverage during training against what was spent: means over seeds with their intervals.
+    """Success and coverage during training against the cost: means over seeds with their intervals.
 
     base: the pretrained policy, a level line.
     """
@@ -108,7 +113,7 @@ def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) ->
             _curves(axes, lines, name, against)
             _plain(axes, label, f"{title} in {rollouts} attempts" if name == "coverage" else title)
         low, high = row[0].get_ylim()
-        if high - low < SPAN:  # all at the same level: no axis of rounding errors
+        if high - low < SPAN:  # all at the same level: do not magnify rounding errors
             row[0].set_ylim((low + high - SPAN) / 2, (low + high + SPAN) / 2)
         row[1].set_ylabel("")
     panels[0, 0].set_title(title_of(task, TASKS), fontsize=10)
@@ -131,7 +136,7 @@ def _curves(axes: Axes, lines: Sequence[Line], name: str, against: str) -> None:
 
 
 def study_figure(task: str, lines: Sequence[Line]) -> Picture:
-    """What every change adds to success and to pass@128, with intervals."""
+    """The effect of every change on success and on pass@128, with intervals."""
     changes = [line for line in lines if line.part not in (REFERENCE, OBSERVATION)]
     alike = trained_alike(lines)
     picture = Picture(figsize=(9.2, 1.2 + 0.28 * len(changes)), layout="constrained")
@@ -150,13 +155,13 @@ def study_figure(task: str, lines: Sequence[Line]) -> Picture:
         axes.set_xlim(min(low, -2), max(high, 2))  # hundredths of a point must not look like an effect
         _plain(axes, f"change in {name}, points", "")
     panels[0].set_yticks(range(len(changes)), [_change_name(line) for line in changes], fontsize=8)
-    panels[0].set_ylim(len(changes) - 0.4, -0.6)  # the first change on top, and none on an edge
-    panels[0].set_title(f"{title_of(task, TASKS)}: what a change adds (99 % intervals)", fontsize=10)
+    panels[0].set_ylim(len(changes) - 0.4, -0.6)  # the first change at the top, none on an edge
+    panels[0].set_title(f"{title_of(task, TASKS)}: effect of each change (99 % intervals)", fontsize=10)
     return picture
 
 
 def _change_name(line: Line) -> str:
-    against = "" if line.against.endswith(AS_COMPARED) else line.against  # of the same method, as if there were none
+    against = "" if line.against.endswith(AS_COMPARED) else line.against  # the same method: no need to name it
     return f"{line.part}: {line_name(line)}" + (f" − {against}" if against else "")
 
 

@@ -1,4 +1,4 @@
-"""What will it take? Said before anything is started, from measured costs."""
+"""What a plan will take, from measured costs, printed before anything starts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from reproduction.temperatures import ATTEMPTS
 
 
 def say_estimate(folder: Path, plan: Sequence[Planned], slots: int, *, known: int = 0) -> None:
-    """Print what the cells that are not done in a folder will take; `known` more have their results already."""
+    """Print what the cells not yet done in a folder will take; `known` more already have results."""
     costs = measured()
     cells = [planned.cell for planned in plan]
     todo = [cell for cell in cells if not is_done(folder / cell.name)]
     begun = [cell for cell in cells if (folder / cell.name).is_dir()]
     slower = pace_here(begun, [read_status(folder / cell.name) for cell in begun], costs)
-    found = estimate(todo, costs)
-    seconds = (found.core_seconds + sum(_scan(planned) for planned in plan)) * slower
+    total = estimate(todo, costs)
+    seconds = (total.core_seconds + sum(_scan(planned) for planned in plan)) * slower
     unknown = (
-        f" ({', '.join(found.unknown)}: never measured, counted as the most expensive task)" if found.unknown else ""
+        f" ({', '.join(total.unknown)}: never measured, counted as the most expensive task)" if total.unknown else ""
     )
     print(
         f"{len(todo)} of {len(cells) + known} cells to run: about {duration(seconds)} of one core, "
-        f"{duration(seconds / slots)} with {slots} at a time, {found.bytes / 1e6:,.0f} MB{unknown}"
+        f"{duration(seconds / slots)} with {slots} at a time, {total.bytes / 1e6:,.0f} MB{unknown}"
     )
 
 
@@ -43,19 +43,19 @@ def needs_table(plan: Sequence[Planned]) -> Table:
     rows = []
     for name, members in [(task, [task]) for task in tasks] + ([("all", tasks)] if len(tasks) > 1 else []):
         planned_here = [planned for planned in plan if planned.cell.task in members]
-        own = [planned.cell for planned in planned_here]
-        found = estimate(own, costs)
-        seconds = found.core_seconds + sum(map(_scan, planned_here))
+        cells = [planned.cell for planned in planned_here]
+        total = estimate(cells, costs)
+        seconds = total.core_seconds + sum(map(_scan, planned_here))
         longest = max(cell_seconds(planned.cell, costs) + _scan(planned) for planned in planned_here)
         rows.append(
             (
-                name if name == "all" or not found.unknown else f"{name} (not measured: as the most expensive)",
-                str(len(own)),
+                name if name == "all" or not total.unknown else f"{name} (not measured: as the most expensive)",
+                str(len(cells)),
                 f"{seconds / 3600:.2f}",
                 f"{seconds / 3600 / 16:.2f}",
                 f"{longest / 60:.0f}",
-                f"{max(cell_bytes(cell, costs) for cell in own) / 1e6:.1f}",
-                f"{found.bytes / 1e9:.2f}",
+                f"{max(cell_bytes(cell, costs) for cell in cells) / 1e6:.1f}",
+                f"{total.bytes / 1e9:.2f}",
             )
         )
     return Table(

@@ -1,7 +1,7 @@
 """Seeds and configurations -> a metric with its interval.
 
-A line is the results of runs that differ in their seed alone: a table seeds × configurations for every metric. The
-claim is about other seeds and other configurations, so both vary in an interval, each on its own. The values of a
+A line holds the results of runs that differ only in their seed: a table seeds × configurations for every metric. The
+claim is about other seeds and other configurations, so an interval covers both. The values of a
 configuration stay together over seeds, and those of a seed over configurations.
 """
 
@@ -18,7 +18,7 @@ from polychromic.core.intervals import CONFIDENCE, percentile_ends, resampled_co
 from polychromic.core.metrics import pass_at_k
 
 RESAMPLES, DIFFERENCE_RESAMPLES = 4000, 20_000
-PERTURBED = "perturbed"  # metrics from perturbed starts end in this
+PERTURBED = "perturbed"  # suffix of metrics from perturbed starts
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 Records = Sequence[Mapping[str, Any]]
@@ -32,23 +32,23 @@ class Interval(NamedTuple):
     high: Any
 
     def single(self) -> Interval:
-        """Of arrays with one entry, that entry."""
+        """The only entry of arrays with one entry."""
         return Interval(*(float(np.squeeze(part)) for part in self))
 
     @property
     def clear(self) -> bool:
-        """Of a difference: whether its interval leaves out zero."""
+        """For a difference: whether its interval excludes zero."""
         return bool(self.low > 0 or self.high < 0)
 
 
 def table_of(records: Records, name: str) -> NDArray[np.float64] | None:
     """A metric of every seed and configuration, [S, C]: success, pass@K, coverage, perturbed, or a name in results.
 
-    What comes of several late policies is averaged over them here. None if it was not measured.
+    Several late policies are averaged here. None if it was not measured.
     """
-    found = [_of_record(one, name) for one in records]
-    known = [one for one in found if one is not None]
-    return np.stack(known) if known and len(known) == len(found) else None
+    rows = [_of_record(record, name) for record in records]
+    known = [row for row in rows if row is not None]
+    return np.stack(known) if known and len(known) == len(rows) else None
 
 
 def _of_record(record: Mapping[str, Any], name: str) -> NDArray[np.float64] | None:
@@ -66,7 +66,7 @@ def _of_record(record: Mapping[str, Any], name: str) -> NDArray[np.float64] | No
 
 
 def weights_of(records: Records, name: str) -> NDArray[np.float64] | None:
-    """How much configurations count: by their number of starts for perturbed ones, else all alike."""
+    """Weights of configurations: their number of starts for perturbed metrics, otherwise equal."""
     by_starts = name.endswith(PERTURBED) and name in records[0]
     return np.asarray(records[0][name]["starts"], np.float64) if by_starts else None
 
@@ -76,28 +76,30 @@ def metric_of(records: Records, name: str) -> Interval | None:
     table = table_of(records, name)
     if table is None:
         return None
-    found = interval(table, weights_of(records, name))
+    pooled = interval(table, weights_of(records, name))
     share = name in ("success", "coverage", "greedy") or name.endswith(PERTURBED) or name.startswith("pass@")
-    return Interval(found.mean, max(found.low, 0.0), min(found.high, 1.0) if share else found.high)  # none is negative
+    return Interval(
+        pooled.mean, max(pooled.low, 0.0), min(pooled.high, 1.0) if share else pooled.high
+    )  # none is negative
 
 
 def difference(
     ours: Records, theirs: Records, name: str, confidence: float = CONFIDENCE, alike: Sequence[Records] = ()
 ) -> Interval | None:
-    """One line minus another one on the same configurations, which are resampled together; seeds apart.
+    """One line minus another on the same configurations, which are resampled together; seeds are independent.
 
-    alike: lines whose seeds are taken to vary alike, these two among them, so that the variance over seeds is known
-    from all of them. Not given, each of the two has its own, with Welch's degrees of freedom for the difference.
+    alike: lines whose seeds are assumed to vary alike, including these two; the variance over seeds is pooled over all
+    of them. Not given: each of the two has its own, with Welch's degrees of freedom for the difference.
     """
     first, second = table_of(ours, name), table_of(theirs, name)
     if first is None or second is None or first.shape[1] != second.shape[1]:
         return None
     weights = weights_of(ours, name)
     rng = np.random.default_rng(0)
-    # What decides is on which side of zero an interval ends, so chance must move its ends little.
+    # The verdict depends on the side of zero on which an interval ends, so use many resamples.
     drawn = _configurations(first.shape[1], weights, DIFFERENCE_RESAMPLES)
     if alike:
-        pooled = _pooled([table for one in alike if (table := table_of(one, name)) is not None])
+        pooled = _pooled([table for records in alike if (table := table_of(records, name)) is not None])
         spreads, degrees = [pooled, pooled], float(pooled.degrees)
     else:
         spreads, degrees = [_pooled([first]), _pooled([second])], _degrees_apart(first, second, weights)
@@ -111,17 +113,17 @@ def difference(
 
 
 def seed_spread(lines: Sequence[Records], name: str) -> tuple[float, int, float]:
-    """What seeds of lines differ by: the pooled standard deviation, its degrees of freedom, and Bartlett's p.
+    """The spread over seeds: the pooled standard deviation, its degrees of freedom, and Bartlett's p.
 
-    A small p says that lines differ in it, so that they should not be pooled.
+    A small p means that lines differ in it and should not be pooled.
     """
     from scipy import stats  # here, because it takes long to import
 
-    tables = [(table_of(one, name), weights_of(one, name)) for one in lines if len(one) > 1]
+    tables = [(table_of(records, name), weights_of(records, name)) for records in lines if len(records) > 1]
     means = [np.average(table, axis=1, weights=weights) for table, weights in tables if table is not None]
-    degrees = sum(len(one) - 1 for one in means)
-    variance = sum(one.var(ddof=1) * (len(one) - 1) for one in means) / max(degrees, 1)
-    varied = [one for one in means if one.var() > 0]
+    degrees = sum(len(values) - 1 for values in means)
+    variance = sum(values.var(ddof=1) * (len(values) - 1) for values in means) / max(degrees, 1)
+    varied = [values for values in means if values.var() > 0]
     return float(np.sqrt(variance)), degrees, float(stats.bartlett(*varied).pvalue) if len(varied) > 1 else 1.0
 
 
@@ -129,8 +131,9 @@ def interval(table: NDArray[np.float64], weights: NDArray[np.float64] | None = N
     """The mean of a table [S, C] over seeds and configurations, with an interval for other seeds and configurations.
 
     Configurations are resampled. There are too few seeds for that: at S = 3 one resample in nine repeats a single seed.
-    What seeds differ by is drawn from a normal distribution with their variance and, as that is known from S values
-    only, scaled to Student's t with S − 1 degrees of freedom. With one seed the interval is over configurations alone.
+    Deviations of seeds are drawn from a normal distribution with their variance and, as that is estimated from only S
+    values, scaled to Student's t with S − 1 degrees of freedom. With one seed the interval is over configurations
+    alone.
     """
     rng = np.random.default_rng(0)
     drawn = _configurations(table.shape[1], weights, RESAMPLES)
@@ -139,7 +142,7 @@ def interval(table: NDArray[np.float64], weights: NDArray[np.float64] | None = N
 
 
 def over_seeds(values: NDArray[np.float64]) -> Interval:
-    """The mean of curves [S, P] over seeds with its interval of Student's t, [P] each; with one seed there is none."""
+    """The mean of curves [S, P] over seeds with its Student's t interval, [P] each; with one seed there is none."""
     middle = values.mean(axis=0)
     if len(values) == 1:
         return Interval(middle, middle, middle)
@@ -154,25 +157,27 @@ def _student(degrees: float) -> float:
 
 
 class _Spread(NamedTuple):
-    """What seeds differ by from the mean of their line, [seeds of all lines, C], and how many of that are free."""
+    """Deviations of seeds from the mean of their line, [seeds of all lines, C], and their degrees of freedom."""
 
     table: NDArray[np.float64]
     degrees: int
 
 
 def _pooled(tables: Sequence[NDArray[np.float64]]) -> _Spread:
-    return _Spread(np.concatenate([one - one.mean(axis=0) for one in tables]), sum(len(one) - 1 for one in tables))
+    return _Spread(
+        np.concatenate([table - table.mean(axis=0) for table in tables]), sum(len(table) - 1 for table in tables)
+    )
 
 
 def _configurations(count: int, weights: NDArray[np.float64] | None, resamples: int) -> NDArray[np.float64]:
-    """Resampled weights of configurations, [resamples, C], each row with the sum 1."""
+    """Resampled weights of configurations, [resamples, C]; each row sums to 1."""
     drawn = _counts(count, resamples) * (1.0 if weights is None else weights)
     return np.asarray(drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-12))
 
 
 @functools.lru_cache(maxsize=4)
 def _counts(count: int, resamples: int) -> NDArray[np.int64]:
-    """How often each configuration is drawn, [resamples, C]: the same for all metrics, as drawing takes longest."""
+    """How often each configuration is drawn, [resamples, C]: the same for all metrics, as drawing is slow."""
     return resampled_counts(count, resamples, np.random.default_rng(1))
 
 
@@ -180,30 +185,30 @@ def _degrees_apart(
     first: NDArray[np.float64], second: NDArray[np.float64], weights: NDArray[np.float64] | None = None
 ) -> float:
     """Degrees of freedom for the difference of two lines whose seeds need not vary alike (Welch and Satterthwaite)."""
-    shares = []  # of each line in the variance of the difference, over seeds, and what it is known from
+    shares = []  # each line's share of the variance of the difference over seeds, and its degrees of freedom
     for table in (first, second):
         if len(table) > 1:
             means = np.average(table, axis=1, weights=weights)
             shares.append((float(means.var(ddof=1)) / len(table), len(table) - 1))
-    variance, spread = sum(one for one, _ in shares), sum(one**2 / known for one, known in shares)
+    variance, spread = sum(share for share, _ in shares), sum(share**2 / known for share, known in shares)
     return variance**2 / spread if spread else float(sum(known for _, known in shares))
 
 
 def _wider(rng: np.random.Generator, degrees: float, resamples: int) -> NDArray[np.float64]:
-    """What turns normal numbers into Student's t with so many degrees of freedom, [resamples]."""
+    """Factors that turn normal numbers into Student's t with this many degrees of freedom, [resamples]."""
     scale = degrees / rng.chisquare(degrees, resamples) if degrees else np.ones(resamples)
     return np.asarray(np.sqrt(scale))
 
 
 def _seed_weights(spread: _Spread, seeds: int, resamples: int, stream: int = 0) -> NDArray[np.float64]:
-    """Weights for a spread, [resamples, its rows]: the sum has the variance of a mean over so many seeds, s²/S."""
+    """Weights for a spread, [resamples, its rows]: the sum has the variance of a mean over this many seeds, s²/S."""
     drawn = _normals(len(spread.table), resamples, stream)
     return np.asarray(drawn / np.sqrt(max(spread.degrees, 1) * seeds))
 
 
 @functools.lru_cache(maxsize=8)
 def _normals(count: int, resamples: int, stream: int) -> NDArray[np.float64]:
-    """Normal numbers, [resamples, count], in independent streams; like counts the same for all metrics."""
+    """Normal numbers, [resamples, count], in independent streams; the same for all metrics, like the counts."""
     return np.random.default_rng([2, stream]).standard_normal((resamples, count))
 
 
@@ -225,54 +230,54 @@ def _interval(mean: Any, resampled: NDArray[np.float64], confidence: float = CON
 
 
 def pass_curve(records: Records) -> tuple[list[int], list[Interval]]:
-    """pass@k of a line at powers of two, as far as its attempts go."""
-    found = [(k, metric_of(records, f"pass@{k}")) for k in KS]
-    known = [(k, one) for k, one in found if one is not None]
-    return [k for k, _ in known], [one for _, one in known]
+    """pass@k of a line at powers of two, up to its number of attempts."""
+    metrics = [(k, metric_of(records, f"pass@{k}")) for k in KS]
+    known = [(k, metric) for k, metric in metrics if metric is not None]
+    return [k for k, _ in known], [metric for _, metric in known]
 
 
 def curve_of(records: Records, name: str, against: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Learning curves of a line: where its points lie on the average, [P], and the value of each seed there, [S, P]."""
-    curves = [one["curve"] for one in records if name in one.get("curve", {})]
+    """Learning curves of a line: the mean position of its points, [P], and the value of each seed there, [S, P]."""
+    curves = [record["curve"] for record in records if name in record.get("curve", {})]
     if not curves:
         return None
-    points = min(len(one[name]) for one in curves)
-    where = np.mean([one[against][:points] for one in curves], axis=0)
-    return np.asarray(where), np.array([one[name][:points] for one in curves], np.float64)
+    points = min(len(curve[name]) for curve in curves)
+    where = np.mean([curve[against][:points] for curve in curves], axis=0)
+    return np.asarray(where), np.array([curve[name][:points] for curve in curves], np.float64)
 
 
 def still_moving(records: Records, name: str = "success") -> Interval | None:
-    """How much a learning curve rose from the fifth before the last to the last one, with its interval over seeds."""
-    found = curve_of(records, name, "iteration")
-    if found is None or found[1].shape[1] < 5:
+    """How much a learning curve rose from its second-to-last fifth to its last, with an interval over seeds."""
+    curve = curve_of(records, name, "iteration")
+    if curve is None or curve[1].shape[1] < 5:
         return None
-    fifth = found[1].shape[1] // 5
-    rises = found[1][:, -fifth:].mean(axis=1) - found[1][:, -2 * fifth : -fifth].mean(axis=1)
+    fifth = curve[1].shape[1] // 5
+    rises = curve[1][:, -fifth:].mean(axis=1) - curve[1][:, -2 * fifth : -fifth].mean(axis=1)
     return over_seeds(rises[:, None]).single()
 
 
 def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, Interval] | None:
-    """One line minus another where their learning curves have made the same number of environment steps.
+    """One line minus another at the same number of environment steps on their learning curves.
 
-    That number is what the run with the fewest made in all; curves are read off between their points. The interval is
-    over seeds.
+    That number is the total of the shortest run; curves are interpolated between their points. The interval is over
+    seeds.
     """
-    curves = [[one["curve"] for one in records if name in one.get("curve", {})] for records in (ours, theirs)]
+    curves = [[record["curve"] for record in records if name in record.get("curve", {})] for records in (ours, theirs)]
     if not all(curves):
         return None
-    steps = min(one["steps"][-1] for line in curves for one in line)
-    first, second = (np.array([[np.interp(steps, one["steps"], one[name])] for one in line]) for line in curves)
-    error = np.sqrt(sum(one.var(ddof=1) / len(one) for one in (first, second) if len(one) > 1))
+    steps = min(curve["steps"][-1] for line in curves for curve in line)
+    first, second = (np.array([[np.interp(steps, curve["steps"], curve[name])] for curve in line]) for line in curves)
+    error = np.sqrt(sum(values.var(ddof=1) / len(values) for values in (first, second) if len(values) > 1))
     half = _student(_degrees_apart(first, second)) * error if error else 0.0
     gap = float(first.mean() - second.mean())
     return steps, Interval(gap, gap - half, gap + half)
 
 
 def cpu_hours(records: Records) -> float:
-    """Of training and evaluating."""
-    return float(sum(sum(one.get("cpu_seconds", {}).values()) for one in records) / 3600)
+    """CPU hours of training and evaluation."""
+    return float(sum(sum(record.get("cpu_seconds", {}).values()) for record in records) / 3600)
 
 
 def commits_of(records: Records) -> list[str]:
-    """All commits that took part."""
-    return sorted({commit for one in records for commit in one.get("commits", ())})
+    """The commits behind these results."""
+    return sorted({commit for record in records for commit in record.get("commits", ())})

@@ -1,4 +1,4 @@
-"""What is in which row: planned cells and the results there are of them, seeds together."""
+"""The rows of tables: planned cells and their results, grouped over seeds."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ FILES = ("search", "runs", "triangle")
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table: a name, the method as the paper's tables have it, and the results behind it."""
+    """A row of a table: a name, the method as in the paper's tables, and the results behind it."""
 
     part: str
     label: str
     method: str
     records: list[dict[str, Any]]
     planned_seeds: tuple[int, ...]
-    diverged: tuple[int, ...] = ()  # seeds whose runs diverged; no metric has them
+    diverged: tuple[int, ...] = ()  # seeds whose runs diverged; excluded from all metrics
     against: str = ""  # in the study: the label that it is compared with; "": the reference of its method
 
     @property
     def missing(self) -> list[int]:
         """Seeds that were not run."""
-        return sorted(set(self.planned_seeds) - {one["seed"] for one in self.records} - set(self.diverged))
+        return sorted(set(self.planned_seeds) - {record["seed"] for record in self.records} - set(self.diverged))
 
     @property
     def seeds(self) -> str:
-        """How many there are, as tables say it."""
+        """The number of seeds, as shown in tables."""
         return str(len(self.records)) + (f" ({len(self.diverged)} more diverged)" if self.diverged else "")
 
 
@@ -45,21 +45,21 @@ class Stored:
 
     folder: Path
     scale: Scale
-    stand_in: bool = False  # for what was not searched for, as a quick look and an estimate need no search
+    stand_in: bool = False  # use stand-ins for settings not searched for; a quick run and an estimate need no search
 
     @cached_property
     def files(self) -> dict[str, Results]:
-        """By name, whether they are there or not."""
+        """The results files by name, whether they exist or not."""
         return {name: Results(self.folder / f"{name}.json") for name in FILES}
 
     @property
     def search(self) -> Results:
-        """Of the search: its runs, and what it chose."""
+        """The results of the search: its runs, and what it chose."""
         return self.files["search"]
 
     @property
     def chosen(self) -> Chosen:
-        """Settings by task and method, as far as the search is."""
+        """Settings by task and method, as far as the search has got."""
         notes = self.search.notes
         chosen = Chosen(notes.get("chosen", {}), notes.get("best_by_configurations", {}), self.scale.tasks)
         if self.stand_in:
@@ -71,7 +71,7 @@ class Stored:
         needs = any(runs.settings == "chosen" for runs in plan.runs if runs.methods != (PRETRAINED,))
         if task not in plan.tasks(self.scale) or (needs and not set(PAIR) <= self.chosen.of_task(task).keys()):
             return []
-        bases = {base: f"{base}/policy" for base in self.scale.tasks[task].bases}  # results know no more than the name
+        bases = {base: f"{base}/policy" for base in self.scale.tasks[task].bases}  # results store only the name
         planned = expand(plan, self.scale, self.chosen, (task,), plan.parts, bases)
         return lines_of(planned, self.files[plan.results])
 
@@ -81,7 +81,7 @@ class Stored:
 
 
 def lines_of(plan: Sequence[Planned], results: Results) -> list[Line]:
-    """What is planned, seeds together, with all results there are; the best temperature after the pretrained policy."""
+    """The planned rows with all available results; the best temperature comes after the pretrained policy."""
     seeds: dict[tuple[str, str, str], list[int]] = {}
     for planned in plan:
         seeds.setdefault((planned.part, planned.label, planned.line), []).append(planned.cell.seed)
@@ -102,7 +102,7 @@ def lines_of(plan: Sequence[Planned], results: Results) -> list[Line]:
 
 
 def line_name(line: Line) -> str:
-    """The name of a line as people read it."""
+    """The display name of a line."""
     name = line.label
     for method in sorted(METHOD_NAMES, key=len, reverse=True):
         if name == method or name.startswith(f"{method},"):
@@ -116,5 +116,5 @@ def title_of(task: str, tasks: Mapping[str, Any]) -> str:
 
 
 def figure_name(kind: str, part: str, task: str) -> str:
-    """Of a figure of the comparison: with the settings of the search, or with the paper's literal ones."""
+    """The name of a figure of the comparison: with the settings of the search, or with the paper's literal ones."""
     return f"{kind}-{task}" if part == CHOSEN else f"{kind}-{part}-{task}"

@@ -1,4 +1,4 @@
-"""The pages: tables and figures between marks, written from the results files; the words around them stay.
+"""The pages: tables and figures between marks, written from the results files; the text around them stays.
 
 What is between `<!-- NAME -->` and `<!-- end -->` is replaced. A table says how it was made and what it lacks.
 """
@@ -32,9 +32,9 @@ from reproduction.plans import (
     TRIANGLE,
 )
 from reproduction.triangles import triangle_table
-from reproduction.words import bare, folded, made, short_settings
+from reproduction.words import bare, folded, provenance, short_settings
 
-MARKS = {CHOSEN: "first", PAPER: "paper"}  # of the parts of the comparison
+MARKS = {CHOSEN: "first", PAPER: "paper"}  # marks of the parts of the comparison
 SCALES = {  # of docs/scale.md, by mark
     "seeds-3": replace(FULL, seeds=3, pair_seeds=3),
     "seeds-20": replace(FULL, seeds=20, pair_seeds=20),
@@ -43,12 +43,12 @@ SCALES = {  # of docs/scale.md, by mark
 
 
 def command_of(plan: str, *, quick: bool = False) -> str:
-    """What makes the results of a plan, wherever they are put."""
+    """The command that makes the results of a plan."""
     return f"python -m reproduction {plan}{' --quick' if quick else ''}"
 
 
 def write_page(path: Path, texts: Mapping[str, str], otherwise: str = "") -> None:
-    """Fill the marks of a page; one that is not there begins as `otherwise`, and without that it is not written."""
+    """Fill the marks of a page; a missing page starts as `otherwise`, and without that it is not written."""
     if not path.exists() and not otherwise:
         return
     text = path.read_text(encoding="utf-8") if path.exists() else otherwise
@@ -58,7 +58,7 @@ def write_page(path: Path, texts: Mapping[str, str], otherwise: str = "") -> Non
 
 
 def fill(text: str, name: str, content: str) -> str:
-    """Replace what is between a mark and the next end; a page without the mark stays as it is."""
+    """Replace the text between a mark and the next end; a page without the mark does not change."""
     return re.sub(
         rf"(<!-- {re.escape(name)} -->).*?(<!-- end -->)",
         lambda match: f"{match[1]}\n\n{content.strip()}\n\n{match[2]}",
@@ -69,7 +69,7 @@ def fill(text: str, name: str, content: str) -> str:
 
 
 def skeleton(tasks: Sequence[str], scale: Scale) -> str:
-    """A page with nothing but headings and marks."""
+    """A page with only headings and marks."""
     parts = ["# Results", "## Settings", *_mark("search")]
     for task in tasks:
         title = scale.tasks[task].title
@@ -86,14 +86,14 @@ def _mark(name: str) -> list[str]:
 
 
 def results_skeleton(stored: Stored) -> str:
-    """Of the page of results: the tasks that have any, or all of them if there is none at all."""
+    """The skeleton of the results page: the tasks that have results, or all tasks if there are none."""
     tasks = TABLES.tasks(stored.scale)
     begun = [task for task in tasks if stored.has_results(TABLES, task) or stored.has_results(STUDY, task)]
     return skeleton(begun or tasks, stored.scale)
 
 
 def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = False) -> dict[str, str]:
-    """The text of every mark of the page of results. figures: where they are, by name, as the page refers to them."""
+    """The text of every mark of the results page. figures: their paths by name, relative to the page."""
     again = {name: command_of(name, quick=quick) for name in ("search", "tables", "study")}
     texts = {"search": _search_block(stored, again["search"])}
     for task in TABLES.tasks(stored.scale):
@@ -111,12 +111,12 @@ def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = 
 
 
 def triangle_blocks(stored: Stored) -> dict[str, str]:
-    """The text of the mark of the page of triangle discovery."""
+    """The text of the mark on the page of triangle discovery."""
     return {"triangle": triangle_table(stored.lines(TRIANGLE, "triangle"))}
 
 
 def scale_blocks(chosen: Chosen) -> dict[str, str]:
-    """What the paper's tables and triangle discovery need, from measured costs: the marks of the page of scale."""
+    """What the paper's tables and triangle discovery need, from measured costs: the marks of docs/scale.md."""
     return {name: needs_text(everything(scale, chosen)) for name, scale in SCALES.items()}
 
 
@@ -165,7 +165,7 @@ def _search_block(stored: Stored, command: str) -> str:
         [
             chosen,
             state,
-            made(command, list(records.values())),
+            provenance(command, list(records.values())),
             folded("All runs of the search", every),
         ]
     )
@@ -173,7 +173,7 @@ def _search_block(stored: Stored, command: str) -> str:
 
 def _chosen_rows(chains: Sequence[search.Chain]) -> tuple[tuple[str, ...], ...]:
     """What was chosen for every method, task by task."""
-    found: dict[str, list[str]] = {}
+    rows: dict[str, list[str]] = {}
     for chain in chains:
-        found.setdefault(chain.method, []).append(NOTHING if chain.chosen is None else short_settings(chain.chosen))
-    return tuple((METHOD_NAMES[method], *settings) for method, settings in found.items())
+        rows.setdefault(chain.method, []).append(NOTHING if chain.chosen is None else short_settings(chain.chosen))
+    return tuple((METHOD_NAMES[method], *settings) for method, settings in rows.items())

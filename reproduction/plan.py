@@ -1,6 +1,6 @@
-"""What a plan is made of, and which cells follow from it. The plans themselves are in `plans`.
+"""The parts of a plan, and how it expands into cells. The plans themselves are in `plans`.
 
-Lengths are iterations with one configuration each. With 8 configurations an iteration there are an eighth of them, so
+Lengths are iterations with one configuration each. With 8 configurations per iteration there are an eighth as many, so
 all runs of one length have the same number of trajectories.
 """
 
@@ -20,10 +20,10 @@ from polychromic.sweep.cells import PRETRAINED, Cell, Evaluation
 
 Settings = Mapping[str, Any]
 Scored = Literal["in full", "greedily too", "briefly"]
-# Settings that are not about what is learned, but about what is seen of it.
+# Settings that do not affect learning, only what is recorded.
 WATCHING = ("evaluate_every", "evaluation_rollouts", "checkpoint_every", "kept_policies")
 MUST_BE_CHOSEN = ("ppo", "poly-ppo")
-CHECKPOINTS = 40  # of a run: the policies that are averaged come from its last tenth
+CHECKPOINTS = 40  # per run: the averaged policies come from its last tenth
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Task:
     """A task: its name on pages, the lengths of its runs by name, and where its settings come from."""
 
     title: str
-    lengths: Mapping[str, int]  # runs of a length that is not here are not planned
+    lengths: Mapping[str, int]  # runs of any other length are not planned
     settings_of: str = ""  # the task whose chosen settings it takes where it has no search of its own
     bases: tuple[str, ...] = ()  # further base policies, presets of `polychromic pretrain`
 
@@ -42,14 +42,14 @@ class Runs:
 
     part: str  # of the plan, as `--only` names it
     methods: tuple[str, ...]
-    length: str  # by name; tasks that do not have it have none of these runs
+    length: str  # by name; tasks without it have none of these runs
     label: str = "{method}"  # of a row; may name {method}, {base}, {configurations} and {times}
     settings: Literal["chosen", "literal", "other configurations", "none"] = "chosen"
     changes: Settings = field(default_factory=dict)
-    seeds: Literal["all", "pair", "further"] = "all"  # pair: as many as the main pair has; further: those beyond all
-    points: int = 0  # of the learning curve; 0: as many as the scale has
+    seeds: Literal["all", "pair", "further"] = "all"  # pair: the seeds of the main pair; further: those beyond "all"
+    points: int = 0  # of the learning curve; 0: the scale's number
     scored: Scored = "in full"
-    temperatures: tuple[float, ...] = ()  # scored at each of these alone
+    temperatures: tuple[float, ...] = ()  # scored only at these
     times_of: str = ""  # the length that {times} is a multiple of
     against: str = ""  # label of the row it is compared with; "": the reference of its method
     other_bases: bool = False  # from the further base policies of a task, not from the shipped one
@@ -62,9 +62,9 @@ class Plan:
 
     name: str  # python -m reproduction NAME
     about: str
-    length: str  # tasks that have a length of this name are part of it
+    length: str  # tasks with a length of this name are part of it
     runs: tuple[Runs, ...]
-    readings: Mapping[str, Settings] = field(default_factory=dict)  # pinned settings, by how methods' names begin
+    readings: Mapping[str, Settings] = field(default_factory=dict)  # pinned settings, by prefix of the method's name
     results: str = "runs"  # the results file, without .json
 
     @property
@@ -83,16 +83,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Scale:
-    """How long runs are, how many, and how closely they are looked at."""
+    """How long runs are, how many there are, and how closely they are evaluated."""
 
     tasks: Mapping[str, Task]
     seeds: int
-    pair_seeds: int  # of PPO and Poly-PPO in the main comparisons, which everything else is compared with
-    attempts: int  # at each configuration, of every policy that is averaged
-    rollouts: int  # at each configuration, of the points of learning curves
+    pair_seeds: int  # of PPO and Poly-PPO in the main comparisons, the baseline of everything else
+    attempts: int  # at each configuration, for every averaged policy
+    rollouts: int  # at each configuration, for points of learning curves
     points: int  # of a learning curve, at most
     perturbed: bool = True
-    kept: int = 4  # policies before the last one that are averaged with it
+    kept: int = 4  # policies before the last that are averaged with it
     settings: Settings = field(default_factory=dict)  # for all runs
 
     def seeds_of(self, which: str) -> range:
@@ -110,12 +110,12 @@ class Chosen:
     tasks: Mapping[str, Task] = field(default_factory=dict)
 
     def of_task(self, task: str) -> dict[str, Settings]:
-        """By method; a task without a search of its own has those of the task that it names."""
+        """Settings by method; a task without its own search uses those of the task that it names."""
         like = self.tasks[task].settings_of if task in self.tasks else ""
         return {**self.settings.get(like, {}), **self.settings.get(task, {})}
 
     def of(self, task: str, method: str) -> dict[str, Any]:
-        """Of a method on a task, or a line that says what to do."""
+        """Settings of a method on a task, or an error that says what to do."""
         try:
             return dict(self.of_task(task)[method])
         except KeyError:
@@ -125,7 +125,7 @@ class Chosen:
             ) from None
 
     def with_other_configurations(self, task: str, method: str) -> dict[str, Any]:
-        """1 configuration an iteration where 8 were chosen, else 8, with the best settings that are known for it."""
+        """1 configuration per iteration if 8 were chosen, else 8, with the best known settings for that number."""
         own = self.of(task, method)
         other = 1 if own.get("configurations_per_iteration", 1) != 1 else 8
         best = self.by_configurations.get(task, {}).get(method, {}).get(str(other))
@@ -144,12 +144,12 @@ class Planned:
 
     @property
     def line(self) -> str:
-        """What runs that differ in their seed alone have in common."""
+        """The key shared by runs that differ only in their seed."""
         return key_of(self.cell, seed=False)
 
 
 def identity(cell: Cell) -> dict[str, Any]:
-    """What a result is about. A base policy goes by its name, wherever its file is."""
+    """The identity of a result. A base policy is identified by its name, wherever its file is."""
     settings = {name: value for name, value in cell.settings.items() if name not in WATCHING}
     return {
         "task": cell.task,
@@ -161,7 +161,7 @@ def identity(cell: Cell) -> dict[str, Any]:
 
 
 def key_of(about: Cell | Mapping[str, Any], *, seed: bool = True) -> str:
-    """A short name for an identity, with or without its seed; of a cell or of a result."""
+    """A short key for the identity of a cell or a result, with or without its seed."""
     values = identity(about) if isinstance(about, Cell) else about
     names = ("task", "method", "base", "settings", *(["seed"] if seed else []))
     text = json.dumps({name: values[name] for name in names}, sort_keys=True)
@@ -169,7 +169,7 @@ def key_of(about: Cell | Mapping[str, Any], *, seed: bool = True) -> str:
 
 
 def base_name(policy: str) -> str:
-    """Of a base policy that `polychromic pretrain` wrote, its preset; nothing for the shipped one."""
+    """The preset of a base policy that `polychromic pretrain` wrote; empty for the shipped one."""
     return Path(policy).parent.name if policy else ""
 
 
@@ -183,20 +183,20 @@ def expand(
 ) -> list[Planned]:
     """The cells of a plan, rows in their order, all of the first seed first.
 
-    tasks, only: the tasks and parts that are wanted; none: all that are not on request. bases: files of further base
-    policies by name; rows from others are left out.
+    tasks, only: the tasks and parts to run; empty: all that are not on request. bases: files of further base policies
+    by name; rows from other base policies are skipped.
 
-    Methods whose search is not finished are left out, but PPO and Poly-PPO must be there.
+    Methods whose search is not finished are skipped, but PPO and Poly-PPO must be finished.
     """
     wanted = [runs for runs in plan.runs if (runs.part in only if only else not runs.on_request)]
-    found: list[Planned] = []
+    planned: list[Planned] = []
     for runs in wanted:
         own = [task for task in tasks or plan.tasks(scale) if runs.length in scale.tasks[task].lengths]
         seeds = range(1) if runs.methods == (PRETRAINED,) else scale.seeds_of(runs.seeds)
         for seed, task, method in product(seeds, own, runs.methods):
             for policy in _policies(runs, scale.tasks[task], bases or {}):
-                found += _planned(plan, runs, scale, chosen, task, method, seed, policy)
-    return found
+                planned += _planned(plan, runs, scale, chosen, task, method, seed, policy)
+    return planned
 
 
 def _policies(runs: Runs, task: Task, bases: Mapping[str, str]) -> list[str]:
@@ -254,10 +254,10 @@ def make_cell(
     scored: Scored = "in full",
     policy: str = "",
 ) -> Cell:
-    """A run of a length, whatever its configurations per iteration, with its evaluations spread evenly.
+    """A run of a given length, for any number of configurations per iteration, with evenly spaced evaluations.
 
-    points: of its learning curve, if fewer than the scale has. scored: in full, greedily too, or briefly, that is by
-    no more than its learning curve. The pretrained policy is also scored at its best temperature.
+    points: of its learning curve, if fewer than the scale's. scored: in full, greedily too, or briefly, that is only by
+    its learning curve. The pretrained policy is also scored at its best temperature.
     """
     brief, greedy = scored == "briefly", scored == "greedily too" or method == PRETRAINED
     full = Evaluation(scale.attempts, perturbed=scale.perturbed, recordings=False, greedy=greedy)
@@ -276,7 +276,7 @@ def make_cell(
 
 
 def literal_settings(method: str, task: str, readings: Mapping[str, Settings]) -> dict[str, Any]:
-    """The paper's table of hyperparameters and its pseudocode, taken literally; of readings, those that are pinned."""
+    """The paper's table of hyperparameters and its pseudocode, taken literally, with the pinned readings."""
     literal = asdict(make_config(method, task, preset="paper"))
     names = [*PRESETS["paper"], *_pinned(readings, method), "kl_coefficient"]
     names += ["set_former", "diversity"] if method.startswith("poly") else []

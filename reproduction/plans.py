@@ -1,7 +1,7 @@
-"""The plans: tasks with their lengths, what is searched for, what is run, and what is compared with what.
+"""The plans: tasks with their lengths, what is searched, what is run, and what is compared.
 
-Everything here is data. A task, a row or a whole plan is added here and nowhere else; what has no results yet shows up
-in `python -m reproduction NAME --estimate-only`.
+Everything here is data. Add a task, a row or a whole plan here and nowhere else; rows without results show up in
+`python -m reproduction NAME --estimate-only`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TASKS = {
         {"search": 384, "tables": 1280, "literal": 1280, "study": 640, "long": 5120},
         bases=("fourrooms-full",),
     ),
-    # No search of their own yet: they begin with what it chose on GoTo. A length for "search" gives them one.
+    # No search of their own yet: they use what it chose on GoTo. A length for "search" gives them one.
     "pickup": Task("Pickup", {"tables": 480}, settings_of="goto"),
     "synthseq": Task("SynthSeq", {"tables": 480}, settings_of="goto"),
     "bosslevel": Task("BossLevel", {"tables": 480}, settings_of="goto"),
@@ -87,15 +87,16 @@ GRID_READINGS = {"": READINGS, "poly": SET_READINGS}
 _RATES = tuple(Candidate(rate=rate) for rate in (1e-5, 3e-5, 1e-4))
 _KLS = tuple(Candidate({"kl_coefficient": value}) for value in (0.01, 0.005, 0.05, 0.1))
 _FINER = tuple(Candidate(times=times) for times in (1.0, 0.5, 1.5, 2.0))
-_UCBS = tuple(Candidate({"ucb": value}) for value in (0.1, 0.03, 0.3, 0.01))  # 0.01: added when 0.03 had won everywhere
+# 0.01 was added after 0.03 had won everywhere.
+_UCBS = tuple(Candidate({"ucb": value}) for value in (0.1, 0.03, 0.3, 0.01))
 _EIGHT = {"configurations_per_iteration": 8}
 CONFIGURATIONS = "configurations"
 _MORE_CONFIGURATIONS = (Candidate(), Candidate(_EIGHT), Candidate(_EIGHT, times=3.0))
 _START = {"configurations_per_iteration": 1}  # the paper's values; the learning rate is that of the first candidate
 _WITH_KL = {"learning rate": _RATES, "KL": _KLS, CONFIGURATIONS: _MORE_CONFIGURATIONS}
 
-# By method, in the order in which they are run. Every method has as many runs as the others of its kind; REINFORCE,
-# which has no KL, spends them on its learning rate. UCB begins with what was chosen without it.
+# By method, in running order. Every method has as many runs as the others of its kind; REINFORCE, which has no KL,
+# spends them on its learning rate. UCB starts from the settings chosen without it.
 SEARCH = Search(
     length="search",
     points=6,
@@ -114,7 +115,7 @@ SEARCH = Search(
     after={method: method.removesuffix("-ucb") for method in UCB},
     by_configurations=CONFIGURATIONS,
 )
-# Where nothing was searched for, a quick look and an estimate take these.
+# Used by a quick run and by an estimate where there was no search.
 STAND_IN: dict[str, dict[str, Any]] = {
     method: {
         **SEARCH.start[method.removesuffix("-ucb")],
@@ -138,7 +139,7 @@ TABLES = Plan(
         Runs(PAPER, (PRETRAINED,), "literal"),
         Runs(CHOSEN, PLAIN, "tables", scored=GREEDILY),
         Runs(CHOSEN, UCB, "tables", scored=GREEDILY),
-        # The paper gives no λ_UCB, so there is nothing literal about UCB.
+        # The paper gives no λ_UCB, so UCB has no literal settings.
         Runs(PAPER, ("ppo", "poly-ppo"), "literal", settings="literal", scored=GREEDILY),
         Runs(PAPER, ("reinforce",), "literal", settings="literal", scored=GREEDILY),
         Runs(CHOSEN, ("ppo", "poly-ppo"), "tables", seeds="further", scored=GREEDILY),
@@ -155,7 +156,7 @@ _FEW = 5  # points of the learning curve of a change, which is not drawn
 _NO_FORKS: dict[str, Any] = {"forks_per_rollout": 0, "num_sets": 0}
 # One change at a time to Poly-PPO with the settings that the search chose.
 _CHANGES: dict[str, dict[str, dict[str, Any]]] = {
-    # What is left without any set: GAE at all steps, on the same trunks and forks.
+    # Without sets: GAE at all steps, on the same trunks and forks.
     SET_ADVANTAGES: {"none: PPO on vines": {"polychromic": False}},
     "diversity": {"mean return alone": {"objective": "mean-return"}},
     "normalisation": {"each kind apart": {"normalise": "per-kind"}},
@@ -173,7 +174,7 @@ _CHANGES: dict[str, dict[str, dict[str, Any]]] = {
         "n = 32, no forks, to the end": {**_NO_FORKS, "set_size": 32, "window": -1},
     },
 }
-# What differs from the reference in more than one thing is compared with what it differs from in one.
+# A row that differs from the reference in more than one setting is compared with the row that it differs from in one.
 _COMPARED_WITH = {
     "none, all subsets": "all subsets",
     "n = 32, no forks": "none, all subsets",
@@ -187,7 +188,7 @@ STUDY = Plan(
         Runs(REFERENCE, (PRETRAINED,), "study"),
         Runs(REFERENCE, PAIR, "study", points=_FEW, scored=GREEDILY),
         Runs(REFERENCE, PAIR, "tables", f"{{method}}, {AS_COMPARED}", seeds="pair", scored=GREEDILY),
-        # The largest lever of the search, so these runs are as long as those of the comparison, and as many.
+        # The most important setting of the search, so these runs are as long and as many as those of the comparison.
         Runs(
             CONFIGURATIONS,
             PAIR,
@@ -206,8 +207,8 @@ STUDY = Plan(
             scored=GREEDILY,
             times_of="study",
         ),
-        # Pushed hard: if PPO loses what it could do before, does Poly-PPO keep it? Each keeps its KL coefficient, so a
-        # difference may come from that as well.
+        # A high learning rate: if PPO forgets what it could do before, does Poly-PPO keep it? Each keeps its KL
+        # coefficient, so a difference may also come from that.
         Runs(
             RATE,
             ("ppo", "poly-ppo"),
@@ -239,8 +240,8 @@ WITHOUT_VINES = [runs.label for runs in STUDY.runs if runs.changes.get("forks_pe
 
 # ---------------------------------------------------------------- triangle discovery
 
-_BASE_TEMPERATURES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.07)  # new ones at the end:
-_TEMPERATURES = (1.0, 0.9, 0.8, 1.25, 1.5, 2.0, 0.6, 0.4, 0.2)  # the place of each decides its random numbers
+_BASE_TEMPERATURES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.07)  # append new ones:
+_TEMPERATURES = (1.0, 0.9, 0.8, 1.25, 1.5, 2.0, 0.6, 0.4, 0.2)  # the position decides the random numbers
 # Larger minibatches than the paper's 64 and larger learning rates than its 1e-5 and 1e-4: a hundred iterations suffice.
 _TRIANGLE: dict[str, Any] = {
     "configurations_per_iteration": 3,
@@ -252,7 +253,7 @@ _TRIANGLE: dict[str, Any] = {
     "checkpoint_every": 10,
 }
 _ONE_GROUP = {"rollouts_per_state": 0, "forks_per_rollout": 0, "num_sets": 0, "window": -1}
-# In the order of the table: what is run with which changes.
+# In the order of the table: label -> method and changes.
 _TRIANGLE_ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "REINFORCE": ("reinforce", {}),
     "REINFORCE with UCB": ("reinforce-ucb", {}),

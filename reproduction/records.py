@@ -1,7 +1,7 @@
-"""Results as small files: one line of JSON a cell, with what tables and curves need of it and nothing of the machine.
+"""Results as small files: one line of JSON per cell, with what tables and curves need, nothing about the machine.
 
-A file is made from the folders of cells and added to, so that runs on several days and machines come together in it. A
-cell that is in a file need not be run again, and its folder may be gone.
+Results are added from the folders of cells, so that runs from several days and machines end up in one file. A cell
+in a file need not run again, and its folder may be deleted.
 """
 
 from __future__ import annotations
@@ -19,104 +19,107 @@ from polychromic.evaluate.targets import EVALUATION
 from polychromic.files import lock_file, read_json, read_lines, write_text
 from polychromic.sweep.cells import PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.progress import read_status
-from polychromic.sweep.run_cell import ATTEMPTS, EVALUATION_CPU, GREEDY, late_evaluation_name
+from polychromic.sweep.run_cell import EVALUATION_CPU, GREEDY, TRIES, late_evaluation_name
 from reproduction.plan import WATCHING, Planned, identity, key_of
-from reproduction.stored_settings import complete, current_words
+from reproduction.stored_settings import complete, current_settings
 from reproduction.temperatures import POINTS
 
 FORMAT = "polychromic-results-1"
 BEST_MARK = "-best"  # at the end of the key of the pretrained policy at its best temperature
-DIVERGED = "diverged"  # the kind of an error that is a result, not a mishap
-OLD_DIVERGED = "no longer finite"  # what the message said of it in folders from before errors had kinds
+DIVERGED = "diverged"  # the kind of an error that is a result
+OLD_DIVERGED = "no longer finite"  # the message in folders from before errors had kinds
 PER_CONFIGURATION = ("reward_0.5", "reward_0.9", "entropy", "distinct_strategies", "distinct_successful_strategies")
 CURVE = ("success", "coverage", "entropy", "distinct_strategies", "pass@8", "pass@32")
 SIGNALS = ("advantage_std", "polychromic_std", "all_zero_groups", "distinct_per_group", "kl", "clip_fraction")
 DIGITS = 5
-IDENTITY = {"task", "method", "base", "settings", "seed"}  # what every result says it is about
+IDENTITY = {"task", "method", "base", "settings", "seed"}  # entries that identify a result
 NOTES_BY_TASK = ("chosen", "best_by_configurations")
 
 
 class Results:
-    """The results in one file by key, and what else it says."""
+    """The results in one file by key, and its notes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.cells: dict[str, dict[str, Any]] = {}
         self.notes: dict[str, Any] = {}
-        self._added: set[str] = set()  # what is ours; the rest others may have changed meanwhile
+        self._added: set[str] = set()  # keys added here; other processes may change the rest
         if path.exists():
-            found = read_json(path)
-            if not _is_results(found):
+            stored = read_json(path)
+            if not _is_results(stored):
                 raise UserError(f"{path} is not a results file (format {FORMAT}); give another folder with --results")
-            self.cells = {key_of(one) + _best_mark(one): one for one in map(_current, found.pop("cells"))}
-            self.notes = {name: value for name, value in found.items() if name != "format"}
+            self.cells = {key_of(record) + _best_mark(record): record for record in map(_current, stored.pop("cells"))}
+            self.notes = {name: value for name, value in stored.items() if name != "format"}
 
     def add(self, records: Iterable[dict[str, Any]]) -> bool:
-        """Take these in, in place of what was there of the same cells; whether anything is new."""
-        new = {key_of(one) + _best_mark(one): one for one in records}
-        changed = {key for key, one in new.items() if self.cells.get(key) != one}
+        """Add results, replacing those of the same cells; returns whether anything is new."""
+        new = {key_of(record) + _best_mark(record): record for record in records}
+        changed = {key for key, record in new.items() if self.cells.get(key) != record}
         self.cells |= new
         self._added |= changed
         return bool(changed)
 
     def lines(self) -> dict[str, list[dict[str, Any]]]:
-        """Results that differ in their seed alone together, those of runs that diverged left out."""
-        found: dict[str, list[dict[str, Any]]] = {}
-        for one in sorted(self.cells.values(), key=lambda one: one["seed"]):
-            if "failed" not in one:
-                found.setdefault(key_of(one, seed=False) + _best_mark(one), []).append(one)
-        return found
+        """Results grouped over seeds, without runs that diverged."""
+        lines: dict[str, list[dict[str, Any]]] = {}
+        for record in sorted(self.cells.values(), key=lambda record: record["seed"]):
+            if "failed" not in record:
+                lines.setdefault(key_of(record, seed=False) + _best_mark(record), []).append(record)
+        return lines
 
     def diverged(self) -> dict[str, list[int]]:
         """Seeds of the runs that diverged, by line."""
-        found: dict[str, list[int]] = {}
-        for one in self.cells.values():
-            if "failed" in one:
-                found.setdefault(key_of(one, seed=False), []).append(one["seed"])
-        return {key: sorted(seeds) for key, seeds in found.items()}
+        seeds_of: dict[str, list[int]] = {}
+        for record in self.cells.values():
+            if "failed" in record:
+                seeds_of.setdefault(key_of(record, seed=False), []).append(record["seed"])
+        return {key: sorted(seeds) for key, seeds in seeds_of.items()}
 
     def write(self) -> None:
-        """The file, whole or not at all, in an order of its own; with what others have added to it meanwhile."""
+        """Write the file, whole or not at all, in a fixed order, merged with what other processes have added."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with lock_file(self.path.with_name(f".{self.path.name}.lock"), wait=True):  # while others wait
+            with lock_file(self.path.with_name(f".{self.path.name}.lock"), wait=True):  # one writer at a time
                 if self.path.exists():
                     there = Results(self.path)
                     self.cells = {**there.cells, **{key: self.cells[key] for key in self._added}}
                     self.notes = {
                         **there.notes,
-                        **{name: _joined(there, name, own) for name, own in self.notes.items()},
+                        **{name: _joined(there, name, note) for name, note in self.notes.items()},
                     }
                 write_text(self.path, self._text())
         except OSError as error:
             raise UserError(f"results: cannot write {error.filename or self.path} ({error.strerror})") from error
 
     def _text(self) -> str:
-        cells = sorted(self.cells.values(), key=lambda one: (one["task"], one["method"], key_of(one), _best_mark(one)))
+        cells = sorted(
+            self.cells.values(),
+            key=lambda record: (record["task"], record["method"], key_of(record), _best_mark(record)),
+        )
         head = json.dumps({"format": FORMAT, **self.notes}, indent=1, ensure_ascii=False)[:-2]
-        rows = ",\n".join("  " + json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in cells)
+        rows = ",\n".join("  " + json.dumps(record, ensure_ascii=False, separators=(",", ":")) for record in cells)
         return f'{head},\n "cells": [\n{rows}\n ]\n}}\n'
 
 
-def _is_results(found: Any) -> bool:
-    if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("cells"), list):
+def _is_results(stored: Any) -> bool:
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT or not isinstance(stored.get("cells"), list):
         return False
-    named = all(isinstance(one, dict) and one.keys() >= IDENTITY for one in found["cells"])
-    return named and all(isinstance(found.get(name, {}), dict) for name in NOTES_BY_TASK)
+    named = all(isinstance(record, dict) and record.keys() >= IDENTITY for record in stored["cells"])
+    return named and all(isinstance(stored.get(name, {}), dict) for name in NOTES_BY_TASK)
 
 
 def _current(record: dict[str, Any]) -> dict[str, Any]:
-    """A stored result with its settings in today's words."""
-    now = {**record, "settings": current_words(record["settings"])}
+    """A stored result with its settings in current terms."""
+    now = {**record, "settings": current_settings(record["settings"])}
     if "config" in record:
         unseen = (*WATCHING, "seed")
         now["config"] = {name: value for name, value in complete(record["config"]).items() if name not in unseen}
     return now
 
 
-def _joined(there: Results, name: str, own: Any) -> Any:
-    """A note of ours; of those that have a part for every task, with the parts of other tasks that are in the file."""
-    return {**there.notes.get(name, {}), **own} if name in NOTES_BY_TASK else own
+def _joined(there: Results, name: str, note: Any) -> Any:
+    """Our note; if notes of this name have a part per task, merged with the other tasks' parts in the file."""
+    return {**there.notes.get(name, {}), **note} if name in NOTES_BY_TASK else note
 
 
 def _best_mark(record: Mapping[str, Any]) -> str:
@@ -124,9 +127,9 @@ def _best_mark(record: Mapping[str, Any]) -> str:
 
 
 def records_of(folder: Path, planned: Planned | None = None) -> list[dict[str, Any]]:
-    """What came of a cell: nothing while it is not done, two results for the pretrained policy, else one.
+    """The results of a cell: none until it is done, two for the pretrained policy, otherwise one.
 
-    planned: what it is run for; a cell that is scored at temperatures has a result once all of them are there.
+    planned: its row; a cell that is scored at temperatures has a result once all of them are done.
     """
     if not folder.is_dir():
         return []
@@ -141,25 +144,25 @@ def records_of(folder: Path, planned: Planned | None = None) -> list[dict[str, A
         return [{**about, **points}] if whole else []
     if cell.method == PRETRAINED:
         evaluation = read_json(folder / EVALUATION)
-        found = [{**about, **_figures([evaluation["result"]])}]
-        found[0] |= _greedy(folder)
+        records = [{**about, **_metrics([evaluation["result"]])}]
+        records[0] |= _greedy(folder)
         if "best" in evaluation:
             best = {"best": True, "temperature": evaluation["best"]["temperature"]}
-            found.append({**about, **best, **_figures([evaluation["best"]]), "cpu_seconds": {}})
-        return found
+            records.append({**about, **best, **_metrics([evaluation["best"]]), "cpu_seconds": {}})
+        return records
     record = {**about, **_training(folder)}
     if cell.evaluation.attempts:
         last = cell.iterations
         late = {int(path.stem.removeprefix("evaluation-")): path for path in folder.glob(late_evaluation_name("*"))}
         results = [read_json(late[number])["result"] for number in sorted(late)]
         record["averaged_after"] = [*sorted(late), last]
-        record |= _figures([*results, read_json(folder / EVALUATION)["result"]])
+        record |= _metrics([*results, read_json(folder / EVALUATION)["result"]])
         record |= _greedy(folder)
     return [record]
 
 
 def _divergence(folder: Path) -> str:
-    """What was said of a run that diverged; nothing of one that failed otherwise, or that is not over."""
+    """The message of a run that diverged; empty if it failed otherwise or has not ended."""
     status = read_status(folder)
     if status.state != "failed":
         return ""
@@ -168,7 +171,7 @@ def _divergence(folder: Path) -> str:
 
 
 def resolved(cell: Cell) -> dict[str, Any]:
-    """All settings of a run, those too that it leaves at their defaults, and the parameters that it begins with."""
+    """All settings of a run, including defaults, and the hash of the parameters that it starts from."""
     if cell.method == PRETRAINED:
         return {"parameters": cell.base_parameters}
     config = json.loads(json.dumps(asdict(cell.config())))
@@ -179,12 +182,12 @@ def resolved(cell: Cell) -> dict[str, Any]:
 
 
 def check_same(record: Mapping[str, Any], cell: Cell, attempts: int = 0) -> None:
-    """Refuse a result of settings that this version would run otherwise, as its defaults have changed since."""
+    """Refuse a result whose settings this version would resolve differently because defaults have changed."""
     now = resolved(cell)
-    before, after = (_all_settings(one) for one in (record, now))
-    if not cell.base_parameters:  # a base policy that is not made yet
+    before, after = (_all_settings(run) for run in (record, now))
+    if not cell.base_parameters:  # a base policy that does not exist yet
         before["base policy"] = after["base policy"]
-    if "failed" not in record:  # a quick look is no result of the long way
+    if "failed" not in record:  # a quick run does not count as a full one
         before["attempts"], after["attempts"] = record.get("attempts", 0), attempts or cell.evaluation.attempts
     name = _difference(before, after)
     if name is not None:
@@ -195,14 +198,14 @@ def check_same(record: Mapping[str, Any], cell: Cell, attempts: int = 0) -> None
 
 
 def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse results of one line that differ in more than their seed, as defaults changed between them."""
-    for one in records[1:]:
-        before, after = _all_settings(records[0]), _all_settings(one)
+    """Refuse results of one line that differ in more than their seed because defaults changed between them."""
+    for record in records[1:]:
+        before, after = _all_settings(records[0]), _all_settings(record)
         name = _difference(before, after)
         if name is not None:
             raise UserError(
-                f"results: {one['task']}, {one['method']} has {name} {before.get(name)!r} with seed "
-                f"{records[0]['seed']} and {after.get(name)!r} with seed {one['seed']}; "
+                f"results: {record['task']}, {record['method']} has {name} {before.get(name)!r} with seed "
+                f"{records[0]['seed']} and {after.get(name)!r} with seed {record['seed']}; "
                 "remove one of them from the results file, or give another folder with --results"
             )
 
@@ -218,7 +221,7 @@ def _all_settings(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _about(folder: Path, cell: Cell) -> dict[str, Any]:
-    history = read_lines(folder / ATTEMPTS)
+    history = read_lines(folder / TRIES)
     commits = list(dict.fromkeys(line["commit"] for line in history if line.get("commit")))
     trained = sum(line.get("cpu_seconds", 0.0) for line in read_lines(folder / "timing.jsonl"))
     scored = sum(read_json(folder / EVALUATION_CPU).values()) if (folder / EVALUATION_CPU).exists() else 0.0
@@ -231,7 +234,7 @@ def _about(folder: Path, cell: Cell) -> dict[str, Any]:
 
 
 def _training(folder: Path) -> dict[str, Any]:
-    """What training spent, its learning curve, and how large its signals were on the average."""
+    """The cost of training, its learning curve, and the mean size of its signals."""
     metrics, evaluations = read_lines(folder / "metrics.jsonl"), read_lines(folder / "evaluations.jsonl")
     steps = list(accumulate(line["steps"] for line in metrics))
     trajectories = list(accumulate(line["trajectories"] for line in metrics))
@@ -253,35 +256,35 @@ def _training(folder: Path) -> dict[str, Any]:
     }
 
 
-def _figures(results: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of one evaluation or of several late ones: successes of each, means over them of the rest, by configuration."""
-    found: dict[str, Any] = {
+def _metrics(results: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Metrics of one evaluation or several late ones, by configuration: successes of each, means of the rest."""
+    metrics: dict[str, Any] = {
         "attempts": results[-1]["attempts"],
-        "successes": [one["configurations"]["successes"] for one in results],
+        "successes": [result["configurations"]["successes"] for result in results],
     }
     for name in PER_CONFIGURATION:
-        columns = zip(*(one["configurations"][name] for one in results), strict=True)
-        found[name] = [_short(fmean(column)) for column in columns]
+        columns = zip(*(result["configurations"][name] for result in results), strict=True)
+        metrics[name] = [_short(fmean(column)) for column in columns]
     if "perturbed" in results[-1]:
-        found["perturbed"] = _from_perturbed(results[-1])
-    if all("exact" in one for one in results):
+        metrics["perturbed"] = _from_perturbed(results[-1])
+    if all("exact" in result for result in results):
         names = ("success", "success_from_anywhere")
-        found["exact"] = {name: _short(fmean(one["exact"][name] for one in results)) for name in names}
-    return found
+        metrics["exact"] = {name: _short(fmean(result["exact"][name] for result in results)) for name in names}
+    return metrics
 
 
 def _from_perturbed(result: Mapping[str, Any]) -> dict[str, Any]:
-    own = result["perturbed"]["configurations"]
-    return {"starts": own["starts"], "success": [_short(one) for one in own["success"]]}
+    perturbed = result["perturbed"]["configurations"]
+    return {"starts": perturbed["starts"], "success": [_short(value) for value in perturbed["success"]]}
 
 
 def _greedy(folder: Path) -> dict[str, Any]:
-    """What the last policy does with the most likely action at every step."""
+    """The results of the last policy with the most likely action at every step."""
     if not (folder / GREEDY).exists():
         return {}
     result = read_json(folder / GREEDY)["result"]
     perturbed = {"greedy perturbed": _from_perturbed(result)} if "perturbed" in result else {}
-    return {"greedy": [float(one) for one in result["configurations"]["successes"]], **perturbed}
+    return {"greedy": [float(count) for count in result["configurations"]["successes"]], **perturbed}
 
 
 def _short(value: float) -> float:

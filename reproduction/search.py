@@ -1,8 +1,8 @@
 """The search for settings: one coordinate after another, the same number of runs for every method.
 
-The rule, fixed before any run: of the candidates of a stage the one with the highest success + coverage wins, both
-averaged over the last three evaluations of its run; at a tie the earlier candidate. What one stage chose, the next
-begins with. All runs of a task have the same number of trajectories, and a seed that no comparison uses.
+The rule, fixed before any run: in each stage the candidate with the highest success + coverage wins, both averaged over
+the last three evaluations of its run; ties go to the earlier candidate. Each stage starts from the choice of the one
+before. All runs of a task have the same number of trajectories, and a seed that no comparison uses.
 """
 
 from __future__ import annotations
@@ -23,39 +23,40 @@ Records = Mapping[str, Mapping[str, Any]]  # results by key
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a candidate of a stage changes about the settings before it."""
+    """The changes of a candidate to the settings of the stage before."""
 
     changes: Settings = field(default_factory=dict)
-    rate: float = 0.0  # learning rate of the actor; 0: the one before
-    times: float = 1.0  # what that is multiplied by
+    rate: float = 0.0  # learning rate of the actor; 0: unchanged
+    times: float = 1.0  # factor for the learning rate
 
     def of(self, before: Settings) -> dict[str, Any]:
         """All settings; the critic's learning rate follows the actor's."""
-        rate = float(f"{(self.rate or before['actor_learning_rate']) * self.times:.6g}")  # 3 · 1e-5 as people write it
+        rate = (self.rate or before["actor_learning_rate"]) * self.times
+        rate = float(f"{rate:.6g}")  # 3e-05, without rounding noise
         rates = {"actor_learning_rate": rate, "critic_learning_rate": float(f"{CRITIC * rate:.6g}")}
         return {**before, **rates, **self.changes}
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is tried: candidates by method and stage, methods in the order in which they are run."""
+    """The search space: candidates by method and stage, methods in running order."""
 
-    length: str  # of its runs, by name; a task that has it is searched on
+    length: str  # of its runs, by name; tasks that have it are searched
     points: int  # of a learning curve
     start: Mapping[str, Settings]
     stages: Mapping[str, Mapping[str, Sequence[Candidate]]]
-    after: Mapping[str, str]  # method -> the one whose chosen settings it begins with
+    after: Mapping[str, str]  # method -> the method whose chosen settings it starts from
     by_configurations: str  # the stage that tries numbers of configurations
     readings: Mapping[str, Settings] = field(default_factory=dict)
 
     def tasks(self, scale: Scale) -> tuple[str, ...]:
-        """The tasks that are searched on."""
+        """The tasks to search on."""
         return tuple(name for name, task in scale.tasks.items() if self.length in task.lengths)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate of a stage; the score is None as long as it has not run, and −1 if its run diverged."""
+    """A candidate of a stage; the score is None until it has run, and −1 if its run diverged."""
 
     stage: str
     planned: Planned
@@ -66,34 +67,34 @@ class Trial:
 
 @dataclass(frozen=True)
 class Chain:
-    """How far the search for one method on one task is."""
+    """The state of the search for one method on one task."""
 
     task: str
     method: str
     trials: tuple[Trial, ...] = ()
     chosen: dict[str, Any] | None = None  # once all stages are finished
-    missing: tuple[Planned, ...] = field(default=())  # what has to run next
+    missing: tuple[Planned, ...] = field(default=())  # cells to run next
 
 
 def search_chains(records: Records, search: Search, scale: Scale, tasks: Sequence[str] = ()) -> list[Chain]:
-    """How far the search is, from the results of its runs so far: the same results give the same chains."""
-    found: dict[tuple[str, str], Chain] = {}
+    """The state of the search, from the results so far: the same results give the same chains."""
+    chains: dict[tuple[str, str], Chain] = {}
     for method in search.stages:
         for task in tasks or search.tasks(scale):
             earlier = search.after.get(method)
-            before = found[task, earlier].chosen if earlier else search.start[method]
-            found[task, method] = (
+            before = chains[task, earlier].chosen if earlier else search.start[method]
+            chains[task, method] = (
                 Chain(task, method) if before is None else _walk(task, method, before, records, search, scale)
             )
-    return list(found.values())
+    return list(chains.values())
 
 
 def _walk(task: str, method: str, start: Settings, records: Records, search: Search, scale: Scale) -> Chain:
     settings, trials = dict(start), []
     for stage, candidates in search.stages[method].items():
         tried = [candidate.of(settings) for candidate in candidates]
-        plans = [Planned(stage, method, _cell(task, method, own, search, scale)) for own in tried]
-        scores = [score_of(records.get(key_of(one.cell))) for one in plans]
+        plans = [Planned(stage, method, _cell(task, method, candidate, search, scale)) for candidate in tried]
+        scores = [score_of(records.get(key_of(planned.cell))) for planned in plans]
         known = [score for score in scores if score is not None]
         best = scores.index(max(known)) if len(known) == len(scores) else -1
         trials += [
@@ -115,7 +116,7 @@ def _cell(task: str, method: str, settings: Settings, search: Search, scale: Sca
 
 
 def score_of(record: Mapping[str, Any] | None) -> float | None:
-    """By the rule; −1, below everything, for a run that diverged."""
+    """The score of a run by the rule; −1, below everything, if it diverged."""
     if record is None:
         return None
     if "failed" in record:
@@ -126,16 +127,16 @@ def score_of(record: Mapping[str, Any] | None) -> float | None:
 
 def chosen_of(chains: Sequence[Chain]) -> dict[str, dict[str, dict[str, Any]]]:
     """The settings of all methods whose search is finished, by task."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    chosen: dict[str, dict[str, dict[str, Any]]] = {}
     for chain in chains:
         if chain.chosen is not None:
-            found.setdefault(chain.task, {})[chain.method] = chain.chosen
-    return found
+            chosen.setdefault(chain.task, {})[chain.method] = chain.chosen
+    return chosen
 
 
 def best_by_configurations(chains: Sequence[Chain], search: Search) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-    """The best settings for each number of configurations an iteration, by task and method."""
-    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    """The best settings for each number of configurations per iteration, by task and method."""
+    settings: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     for chain in chains:
         by_number: dict[str, list[Trial]] = {}
         for trial in chain.trials:
@@ -143,12 +144,14 @@ def best_by_configurations(chains: Sequence[Chain], search: Search) -> dict[str,
                 by_number.setdefault(str(trial.settings["configurations_per_iteration"]), []).append(trial)
         if by_number:
             best = {number: max(tried, key=lambda trial: trial.score or 0.0) for number, tried in by_number.items()}
-            found.setdefault(chain.task, {})[chain.method] = {number: trial.settings for number, trial in best.items()}
-    return found
+            settings.setdefault(chain.task, {})[chain.method] = {
+                number: trial.settings for number, trial in best.items()
+            }
+    return settings
 
 
 def whole_search(search: Search, scale: Scale, tasks: Sequence[str] = ()) -> list[Planned]:
-    """Cells like those of a whole search, for its estimate: which learning rate wins does not change what runs cost."""
+    """Cells like those of a whole search, for an estimate: the chosen learning rate does not change the cost."""
     plan: list[Planned] = []
     for task in tasks or search.tasks(scale):
         for method, stages in search.stages.items():

@@ -1,7 +1,7 @@
-"""What stored settings mean today: fields come and go, and results outlive them.
+"""Translate stored settings to the current fields: fields come and go, and results outlive them.
 
-A field that a stored run does not have counts as the value that runs had before it came. A field that is gone is
-ignored where it changed nothing. A value that is gone is written as the same thing is written now.
+A field that a stored run lacks has the value that runs had before it was added. A removed field is ignored if it had no
+effect. A removed value is translated to its current form.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import Any
 
 from polychromic.finetuning.config import Config
 
-# field -> its value in runs from before it came. Needed only where that is not the default of `Config` any more.
+# field -> its value in runs from before it was added. Only needed if that is no longer the default of `Config`.
 ADDED: dict[str, Any] = {}
-# field that is gone -> the value that changed nothing.
+# removed field -> the value that had no effect.
 REMOVED: dict[str, Any] = {}
-# (field, value) that is gone -> how the same is said now.
+# removed (field, value) -> the same setting now.
 REPLACED: dict[tuple[str, Any], dict[str, Any]] = {
     ("fork_rule", "none"): {"fork_rule": "spaced", "forks_per_rollout": 0},
 }
 
 
-def current_words(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored settings in today's words; those that are not there stay away."""
-    found = {name: value for name, value in settings.items() if name not in REMOVED or value != REMOVED[name]}
+def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored settings in current terms; missing fields stay missing."""
+    current = {name: value for name, value in settings.items() if name not in REMOVED or value != REMOVED[name]}
     for (name, value), instead in REPLACED.items():
         if name in settings and settings[name] == value:
-            found |= instead
-    return found
+            current |= instead
+    return current
 
 
 def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of a stored run, with a value for every field of today's `Config`."""
-    known = {one.name: one.default for one in fields(Config) if one.default is not MISSING}
+    known = {field.name: field.default for field in fields(Config) if field.default is not MISSING}
     before = {name: list(value) if isinstance(value, tuple) else value for name, value in {**known, **ADDED}.items()}
-    own = current_words(config)
-    return {**own, **{name: value for name, value in before.items() if name not in own}}
+    stored = current_settings(config)
+    return {**stored, **{name: value for name, value in before.items() if name not in stored}}

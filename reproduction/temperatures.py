@@ -1,4 +1,4 @@
-"""Triangle discovery by temperature: what a policy's answers are worth, from sharp to flat."""
+"""Triangle discovery by temperature: the metrics of a policy's answers, from sharp to flat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPTS = 1000  # at each graph and temperature
 
 
 def score_cell(folder: Path, task: str, policy: str, temperatures: Sequence[float], seed: int) -> None:
-    """Score the policy of a cell that is done, a temperature at a time; those that were scored before are kept."""
+    """Score the policy of a finished cell, one temperature at a time; existing scores are kept."""
     import polychromic as poly
 
     path = folder / POINTS
@@ -37,13 +37,13 @@ def _point(world: Any, saved: Any, temperature: float, rng: np.random.Generator)
 
     evaluator = Evaluator(saved.policy, saved.params)
     attempts = attempt_all(evaluator, world, rng, attempts=ATTEMPTS, temperature=temperature)
-    found = discoveries(attempts, saved.info.configurations)
+    counts = discoveries(attempts, saved.info.configurations)
     return {
         "temperature": temperature,
-        "validity": float(np.mean(found["strict"]["validity"])),
-        "distinct_of_100": round(at_k(found, "diff_at_k", 100), 2),
-        "distinct_of_1000": round(at_k(found, "diff_at_k", ATTEMPTS), 2),
-        "creative_of_100": round(at_k(found, "creative_at_k", 100), 3),
-        "creative_of_1000": round(at_k(found, "creative_at_k", ATTEMPTS), 2),
-        "creativity_pass_at_100": round(at_k(found, "creativity_pass_at_k", 100), 4),
+        "validity": float(np.mean(counts["strict"]["validity"])),
+        "distinct_of_100": round(at_k(counts, "diff_at_k", 100), 2),
+        "distinct_of_1000": round(at_k(counts, "diff_at_k", ATTEMPTS), 2),
+        "creative_of_100": round(at_k(counts, "creative_at_k", 100), 3),
+        "creative_of_1000": round(at_k(counts, "creative_at_k", ATTEMPTS), 2),
+        "creativity_pass_at_100": round(at_k(counts, "creativity_pass_at_k", 100), 4),
     }

@@ -31,7 +31,7 @@ Points = Sequence[Mapping[str, float]]
 
 
 def triangle_table(lines: Sequence[Line]) -> str:
-    """The table of the documentation: means over runs (lowest–highest), at temperature 1."""
+    """The table for the documentation: means over runs (lowest–highest), at temperature 1."""
     rows = []
     for line in lines:
         if not line.records:
@@ -47,7 +47,7 @@ def triangle_table(lines: Sequence[Line]) -> str:
 
 def _row(label: str, records: Sequence[Mapping[str, Any]], temperature: float) -> tuple[str, ...]:
     ones = [at_temperature(record["points"], temperature) for record in records]
-    shown = [_mean_and_range([one[name] for one in ones], digits) for name, digits in DIGITS.items()]
+    shown = [_mean_and_range([point[name] for point in ones], digits) for name, digits in DIGITS.items()]
     matched = [at_validity(record["points"], MATCHED_VALIDITY, "distinct_of_1000") for record in records]
     reached = [value for value in matched if value is not None]
     last = f"{np.mean(reached):.0f}" if len(reached) == len(matched) else NOTHING
@@ -65,7 +65,7 @@ def at_temperature(points: Points, temperature: float) -> Mapping[str, float]:
 
 
 def at_validity(points: Points, validity: float, name: str) -> float | None:
-    """A metric where temperature would make the validity this, between the nearest two points; None outside them."""
+    """A metric at the temperature with this validity, interpolated between the nearest two points; None outside."""
     ordered = sorted(points, key=lambda point: point["validity"])
     known = [point["validity"] for point in ordered]
     if not known[0] <= validity <= known[-1]:
@@ -76,7 +76,7 @@ def at_validity(points: Points, validity: float, name: str) -> float | None:
 def triangle_figure(lines: Sequence[Line]) -> Picture:
     """Validity against diversity, each method along its temperatures."""
     picture = Picture(figsize=(10, 5))
-    FigureCanvasSVG(picture)  # what `tight_layout` measures text with
+    FigureCanvasSVG(picture)  # `tight_layout` needs it to measure text
     axes = picture.subplots()
     for number, line in enumerate(lines):
         if not line.records:
@@ -85,8 +85,8 @@ def triangle_figure(lines: Sequence[Line]) -> Picture:
         axes.plot(*zip(*_curve(line.records), strict=True), "-", color=colour, linewidth=1, alpha=0.6)
         ones = [at_temperature(record["points"], 1.0) for record in line.records]
         axes.plot(
-            [one["validity"] for one in ones],
-            [one["distinct_of_1000"] for one in ones],
+            [point["validity"] for point in ones],
+            [point["distinct_of_1000"] for point in ones],
             "s" if line.method == PRETRAINED else "o",
             color=colour,
             label=line.label,
@@ -100,7 +100,7 @@ def triangle_figure(lines: Sequence[Line]) -> Picture:
 
 
 def _curve(records: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
-    """Validity and diversity at the temperatures that all runs have, means over runs, by validity."""
+    """Validity and diversity at the temperatures that all runs share, means over runs, ordered by validity."""
     tried = set.intersection(*({point["temperature"] for point in record["points"]} for record in records))
     return sorted(
         tuple(

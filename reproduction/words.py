@@ -1,4 +1,4 @@
-"""Metrics and settings as the page of results says them."""
+"""Metrics and settings as text for the results page."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from reproduction.intervals import (
 )
 from reproduction.lines import Line, line_name
 
-SEEDS = 3  # fewer say nothing about other seeds
+SEEDS = 3  # fewer allow no claim about other seeds
 SMALLEST = 0.0005  # what the tables round to 0.0 points
-# Differences between methods by the name in results, as tables have them.
+# Column titles of differences between methods, by metric.
 COMPARED = {
     "success": "success",
     "reward_0.5": "reward (0.5)",
@@ -38,23 +38,23 @@ BOLD = f"in bold where the interval excludes zero, there are {SEEDS} seeds or mo
 
 def percent(line: Line, name: str) -> str:
     """A metric of a line in per cent, with its interval."""
-    found = metric_of(line.records, name) if line.records else None
-    return NOTHING if found is None else _spread(Interval(*(100 * part for part in found)), 1)
+    metric = metric_of(line.records, name) if line.records else None
+    return NOTHING if metric is None else _spread(Interval(*(100 * part for part in metric)), 1)
 
 
 def number(line: Line, name: str, digits: int = 3) -> str:
     """A metric of a line, with its interval."""
-    found = metric_of(line.records, name) if line.records else None
-    return NOTHING if found is None else _spread(found, digits)
+    metric = metric_of(line.records, name) if line.records else None
+    return NOTHING if metric is None else _spread(metric, digits)
 
 
-def _spread(found: Interval, digits: int) -> str:
-    return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+def _spread(metric: Interval, digits: int) -> str:
+    return f"{metric.mean:.{digits}f} [{metric.low:.{digits}f}, {metric.high:.{digits}f}]"
 
 
-def points(found: Interval) -> str:
+def points(difference: Interval) -> str:
     """A difference in points."""
-    mean, low, high = (round(100 * float(part), 1) + 0.0 for part in found)  # + 0.0: no -0.0
+    mean, low, high = (round(100 * float(part), 1) + 0.0 for part in difference)  # + 0.0: no -0.0
     return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
@@ -65,33 +65,33 @@ def gap(
     confidence: float = CONFIDENCE,
     alike: Sequence[Records] = (),
 ) -> str:
-    """One line minus another, in bold if that says something. alike: lines whose seeds vary alike."""
+    """One line minus another, in bold if it is resolved. alike: lines whose seeds vary alike."""
     if ours is None or theirs is None or not ours.records or not theirs.records:
         return NOTHING
-    found = difference(ours.records, theirs.records, name, confidence, alike)
-    if found is None:
+    gap = difference(ours.records, theirs.records, name, confidence, alike)
+    if gap is None:
         return NOTHING
-    return f"**{points(found)}**" if resolved_gap(found, ours, theirs) else points(found)
+    return f"**{points(gap)}**" if resolved_gap(gap, ours, theirs) else points(gap)
 
 
-def resolved_gap(found: Interval, ours: Line, theirs: Line) -> bool:
-    """Whether a difference of two lines says something: no end of its interval rounds to zero, and enough seeds."""
-    nearest = min(abs(found.low), abs(found.high))
-    return found.clear and nearest >= SMALLEST and enough(ours) and enough(theirs)
+def resolved_gap(gap: Interval, ours: Line, theirs: Line) -> bool:
+    """Whether a difference of two lines is resolved: no end of its interval rounds to zero, and enough seeds."""
+    nearest = min(abs(gap.low), abs(gap.high))
+    return gap.clear and nearest >= SMALLEST and enough(ours) and enough(theirs)
 
 
 def enough(line: Line) -> bool:
-    """Whether a line has the seeds to say something about others."""
+    """Whether a line has enough seeds for a claim about other seeds."""
     return line.method in (PRETRAINED, "") or (len(line.records) >= SEEDS and not line.diverged)
 
 
 def printed(value: float | None, digits: int = 1) -> str:
-    """A number of the paper."""
+    """A number from the paper."""
     return NOTHING if value is None else f"{value:.{digits}f}"
 
 
 def short_settings(settings: Mapping[str, Any]) -> str:
-    """Those of some settings that were searched for, in short."""
+    """The searched settings among these, in short form."""
     short = {"actor_learning_rate": "lr", "kl_coefficient": "KL", "configurations_per_iteration": "C", "ucb": "λ"}
     return ", ".join(f"{name} {settings[field]:g}" for field, name in short.items() if field in settings)
 
@@ -103,29 +103,29 @@ def bare(table: Table) -> str:
 
 
 def folded(title: str, text: str) -> str:
-    """What is there for those who want it."""
+    """A collapsed section of a page."""
     return f"<details markdown>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 def footer(lines: Sequence[Line], command: str) -> str:
-    """How a table was made, and what is not in it."""
-    records = {id(one): one for line in lines for one in line.records}.values()
+    """How a table was made, and what it lacks."""
+    records = {id(record): record for line in lines for record in line.records}.values()
     missing = [f"{line_name(line)} (seeds {', '.join(map(str, line.missing))})" for line in lines if line.missing]
     single = [line_name(line) for line in lines if len(line.records) == 1 and line.method not in (PRETRAINED, "")]
     gone = [f"{line_name(line)} (seeds {', '.join(map(str, line.diverged))})" for line in lines if line.diverged]
-    said = [made(command, list(records))]
+    sentences = [provenance(command, list(records))]
     if single:
-        said.append(f"One seed so far, so these intervals are over configurations alone: {', '.join(single)}.")
+        sentences.append(f"One seed so far, so these intervals are over configurations alone: {', '.join(single)}.")
     if gone:
-        said.append(f"Diverged, so that metrics are of the others alone: {'; '.join(gone)}.")
-    said.append(f"Not run: {'; '.join(missing)}." if missing else "Nothing that is planned is missing.")
-    return "\n\n".join(said)
+        sentences.append(f"Diverged and excluded from the metrics: {'; '.join(gone)}.")
+    sentences.append(f"Not run: {'; '.join(missing)}." if missing else "All planned runs are complete.")
+    return "\n\n".join(sentences)
 
 
-def made(command: str, records: Sequence[Mapping[str, Any]]) -> str:
-    """By which command, from how much, at which commits."""
+def provenance(command: str, records: Sequence[Mapping[str, Any]]) -> str:
+    """The command, the amount of data and the commits behind a table."""
     commits = ", ".join(f"`{commit}`" for commit in commits_of(records)) or "not recorded"
-    table = next((table for one in records if (table := table_of([one], "success")) is not None), None)
+    table = next((table for record in records if (table := table_of([record], "success")) is not None), None)
     over = f", {table.shape[1]} configurations" if table is not None else ""
     return (
         f"`{command}`; {len(records)} results{over}; {cpu_hours(records):.1f} CPU hours; commits {commits}. "

@@ -1,1 +1,1 @@
-"""Attacks that are repeated: hostile environments, kills, damaged files and planted modules. `python -m torture`."""
+"""Repeatable attacks: hostile environments, kills, damaged files and planted modules. `python -m torture`."""

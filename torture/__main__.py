@@ -1,6 +1,6 @@
 """python -m torture [--small] [--only environments kills damage trust] [--out FILE]
 
-Attacks this package and prints what became of it. Takes minutes; with `--small` few. Ends with 0 if nothing failed.
+Attacks this package and prints the outcome. Takes minutes, fewer with `--small`. Exit code 0 if nothing failed.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="these parts")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="run only these parts")
     parser.add_argument("--small", action="store_true", help="a few attacks of each part")
     parser.add_argument("--kills", type=int, help="number of kills (200, small: 4)")
     parser.add_argument("--mutations", type=int, help="number of damaged files (2000, small: 40)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that read damaged files")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    parser.add_argument("--page", type=Path, help="a page with the markers of the table, to be filled in")
+    parser.add_argument("--page", type=Path, help="a page to write the table into, between its markers")
     options = parser.parse_args(given)
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     if options.out.exists() and set(options.only) != set(PARTS):
-        found = json.loads(options.out.read_text(encoding="utf-8"))["parts"]
+        parts = json.loads(options.out.read_text(encoding="utf-8"))["parts"]
     for part in options.only:
         print(f"{part} ...", file=sys.stderr, flush=True)
         began = time.monotonic()
-        found[part] = run(part, options.small, options.kills, options.mutations, options.jobs)
-        found[part] |= {"minutes": round((time.monotonic() - began) / 60, 1), **origin(part, options.small)}
-    results = {"parts": {part: found[part] for part in PARTS if part in found}}
+        parts[part] = run(part, options.small, options.kills, options.mutations, options.jobs)
+        parts[part] |= {"minutes": round((time.monotonic() - began) / 60, 1), **origin(part, options.small)}
+    results = {"parts": {part: parts[part] for part in PARTS if part in parts}}
     options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(table(results))
     if options.page:
         fill_page(options.page, results)
-    return int(any(part["failures"] for part in found.values()))
+    return int(any(part["failures"] for part in parts.values()))
 
 
 def run(part: str, small: bool, kills: int | None, mutations: int | None, jobs: int) -> dict[str, Any]:
-    """One part; its modules are loaded only then."""
+    """One part; its modules are imported only when needed."""
     from torture import damage, environments, trust
     from torture import kills as killing
 

@@ -1,4 +1,4 @@
-"""The small runs that are attacked, and what their results are."""
+"""The small runs that are attacked, and their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# A run of four iterations; the second half of them is done again after an interruption.
+# A run of four iterations; the second half is repeated after an interruption.
 FINETUNE = [
     "fourrooms", "--iterations", "4", "--configurations-per-iteration", "1", "--checkpoint-every", "2",
     "--evaluate-every", "2", "--evaluation-rollouts", "2", "--budget", "21", "--set-size", "2",
@@ -25,7 +25,7 @@ SETTINGS = {
 SWEEP = ["--tasks", "fourrooms", "--methods", "ppo", "poly-ppo", "--seeds", "0", "--attempts", "4"]
 SWEEP += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
 DEMOS = ["fourrooms", "--episodes", "250"]
-# Times, locks, logs and the notes of attempts are not results.
+# Times, locks, logs and histories of tries are not results.
 VOLATILE = ("seconds", "command", "timing", "tensorboard", ".lock", "cell.lock", "log.txt", "attempts.jsonl", "retries")
 
 
@@ -36,7 +36,7 @@ def pretrain_arguments(scratch: Path) -> list[str]:
 
 
 def environment(scratch: Path) -> dict[str, str]:
-    """For processes: one thread, and compiled functions kept in a folder of ours."""
+    """Environment variables: one thread, and compiled functions cached in the scratch folder."""
     return {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -46,7 +46,7 @@ def environment(scratch: Path) -> dict[str, str]:
 
 
 def polychromic(*arguments: str) -> list[str]:
-    """The command as its installed script runs it: without the working directory in front of the search path."""
+    """The command as its installed script runs it: without the working directory on the search path."""
     return [sys.executable, "-P", "-m", "polychromic.cli", *arguments]
 
 
@@ -64,13 +64,13 @@ def must(arguments: list[str], scratch: Path) -> None:
 
 
 def prepare_demonstrations(scratch: Path) -> None:
-    """What pretraining starts from."""
+    """The demonstrations that pretraining needs."""
     (scratch / "demonstrations").mkdir()
     must(["demos", *DEMOS, "--out", str(scratch / "demonstrations" / "demos.npz")], scratch)
 
 
 def prepare(scratch: Path) -> None:
-    """Sound files of every format."""
+    """Intact files of every format."""
     (scratch / "policy").mkdir()
     prepare_demonstrations(scratch)
     must(["pretrain", *pretrain_arguments(scratch), "--out", str(scratch / "pretrained")], scratch)
@@ -102,14 +102,14 @@ def halfway(scratch: Path) -> None:
 
 
 def results(path: Path) -> dict[str, Any]:
-    """What a run, a cell or a file has come to, without times; JSON as what it says."""
-    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-    found: dict[str, Any] = {}
+    """The results of a run, a cell or a file, without times; JSON is parsed."""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    contents: dict[str, Any] = {}
     for file in files:
         name = str(file.relative_to(path)) if file != path else file.name
         if not any(word in name for word in VOLATILE):
-            found[name] = _content(file)
-    return found
+            contents[name] = _content(file)
+    return contents
 
 
 def _content(file: Path) -> Any:
@@ -128,6 +128,6 @@ def _steady(value: Any) -> Any:
     return [_steady(inner) for inner in value] if isinstance(value, list) else value
 
 
-def same_results(found: Any, expected: Any) -> bool:
-    """Equal, but for a checksum of what is left out here."""
-    return repr(found) == repr(expected)
+def same_results(actual: Any, expected: Any) -> bool:
+    """Whether two results are equal, apart from checksums, which cover times."""
+    return repr(actual) == repr(expected)

@@ -1,7 +1,7 @@
 """Damaged files: every file of runs, sweeps, evaluations, policies and demonstrations, flipped, cut and rewritten.
 
-A reader must refuse a damaged file in one line, name it and go on without it, or come to the very same results. A
-traceback, a hang and another result without a word are failures.
+A reader must refuse a damaged file in one line, name it and continue without it, or give exactly the same results. A
+traceback, a hang or a silently different result is a failure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 
 from torture.commands import FINETUNE, SWEEP, environment, prepare, results, same_results
 
-SECONDS = 240  # after which an attempt counts as a hang
+SECONDS = 240  # after which an attack counts as a hang
 NUMBER = b"0123456789"
 READ = ("figures.json", "evaluation.json")  # of the cells of a sweep
 FAILURES = ("traceback", "silently different", "hang", "crash")
@@ -79,7 +79,7 @@ def _flip(content: bytes, rng: random.Random) -> bytes:
 
 
 def _digit(content: bytes, rng: random.Random) -> bytes:
-    """Another digit: what stays readable is the hardest to see."""
+    """Change a digit: damage that stays readable is the hardest to detect."""
     places = [at for at, byte in enumerate(content[:100_000]) if byte in NUMBER]
     if not places:
         return content
@@ -116,7 +116,7 @@ STRANGE: tuple[Any, ...] = (
 
 
 def _json_value(content: bytes, rng: random.Random) -> bytes:
-    """One value of a JSON file, of the header of a tensor file or of a line of a log is another one, or gone."""
+    """Change or remove one value in a JSON file, in the header of a tensor file or in a line of a log."""
     with contextlib.suppress(ValueError, IndexError, UnicodeDecodeError):
         if content[8:9] == b"{" and int.from_bytes(content[:8], "little") < len(content):
             size = int.from_bytes(content[:8], "little")
@@ -169,7 +169,7 @@ MUTATIONS: list[tuple[str, Callable[[bytes, random.Random], bytes]]] = [
 ]
 
 
-# ------------------------------------------------------------------ readers: what they come to, in a comparable form
+# ------------------------------------------------------------------ readers: their results, in a comparable form
 
 
 def load_policy(folder: Path) -> Any:
@@ -185,8 +185,8 @@ def load_policy(folder: Path) -> Any:
 def load_demonstrations(folder: Path) -> Any:
     from polychromic.pretrain.demonstrations import load_demonstrations as load
 
-    found = load(folder / "demos.npz")
-    fields = {field.name: getattr(found, field.name) for field in dataclasses.fields(found) if field.name != "source"}
+    demos = load(folder / "demos.npz")
+    fields = {field.name: getattr(demos, field.name) for field in dataclasses.fields(demos) if field.name != "source"}
     return {name: value.tobytes() if isinstance(value, np.ndarray) else repr(value) for name, value in fields.items()}
 
 
@@ -200,7 +200,7 @@ def _run(arguments: list[str]) -> tuple[int, str]:
 
 
 class Refused(Exception):
-    """The command ended with an error in words."""
+    """The command ended with an error message."""
 
 
 def _succeed(arguments: list[str]) -> str:
@@ -229,7 +229,7 @@ def report(folder: Path) -> Any:
 
 
 def _page(folder: Path) -> str:
-    """What a report shows, without where and when it was made."""
+    """The text of a report, without paths and times."""
     files = [folder] if folder.is_file() else sorted(folder.rglob("*.html"))
     text = "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
     return re.sub(r"\d{4}-\d\d-\d\d[ T]?[\d:]*|/[^\"' <]*scratch[^\"' <]*", "", text)
@@ -237,7 +237,7 @@ def _page(folder: Path) -> str:
 
 def sweep(folder: Path) -> Any:
     _succeed(["sweep", *SWEEP, "--out", str(folder), "--workers", "1"])
-    # What a sweep is read for. Its other files are checked when they are read.
+    # The files that other code reads from a sweep. The others are checked when they are read.
     return {str(path.relative_to(folder)): results(path) for name in READ for path in sorted(folder.glob(f"*/{name}"))}
 
 
@@ -248,7 +248,7 @@ def pretrain(folder: Path) -> Any:
     return results(folder / "fourrooms")
 
 
-# ------------------------------------------------------------------ attempts
+# ------------------------------------------------------------------ attacks
 
 
 def _copy(scratch: Path, target: Target, folder: Path) -> None:
@@ -258,7 +258,7 @@ def _copy(scratch: Path, target: Target, folder: Path) -> None:
             (folder.parent / beside).symlink_to(scratch / beside)
 
 
-def attempt(scratch: str, target: Target, index: int, expected: Any) -> tuple[str, str, str, str]:
+def damage_one(scratch: str, target: Target, index: int, expected: Any) -> tuple[str, str, str, str]:
     """Damage one file of a copy and read it: (file, mutation, outcome, words)."""
     from polychromic.errors import UserError
 
@@ -282,7 +282,7 @@ def _outcome(read: Callable[[Path], Any], folder: Path, expected: Any, refusal: 
     signal.signal(signal.SIGALRM, too_long)
     signal.alarm(SECONDS)
     try:
-        found = read(folder)
+        result = read(folder)
     except (refusal, Refused) as error:
         words = str(error)
         return ("traceback", words) if "Traceback" in words else ("refused", words)
@@ -292,9 +292,9 @@ def _outcome(read: Callable[[Path], Any], folder: Path, expected: Any, refusal: 
         return "traceback", f"{type(error).__name__}: {error}"[:500]
     finally:
         signal.alarm(0)
-    if found == "named":
+    if result == "named":
         return "named and left out", ""
-    return ("the same results", "") if same_results(found, expected) else ("silently different", "")
+    return ("the same results", "") if same_results(result, expected) else ("silently different", "")
 
 
 def attack(count: int, jobs: int, only: str = "") -> dict[str, Any]:
@@ -317,7 +317,7 @@ def attack(count: int, jobs: int, only: str = "") -> dict[str, Any]:
         context = multiprocessing.get_context("spawn")
         with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=60) as pool:
             futures = {
-                pool.submit(attempt, scratch, target, index, expected[target.name]): (target, index)
+                pool.submit(damage_one, scratch, target, index, expected[target.name]): (target, index)
                 for target, index in tasks
             }
             for future in concurrent.futures.as_completed(futures):
@@ -329,10 +329,9 @@ def attack(count: int, jobs: int, only: str = "") -> dict[str, Any]:
                 outcomes[outcome] += 1
                 by_target[target.name][outcome] += 1
                 if outcome in FAILURES:
-                    told = (target.name, str(index), file, mutation, outcome, words)
-                    bad.append(
-                        dict(zip(("target", "index", "file", "mutation", "outcome", "words"), told, strict=True))
-                    )
+                    values = (target.name, str(index), file, mutation, outcome, words)
+                    names = ("target", "index", "file", "mutation", "outcome", "words")
+                    bad.append(dict(zip(names, values, strict=True)))
     return {
         "part": "damage",
         "attacks": sum(outcomes.values()),

@@ -1,4 +1,4 @@
-"""Hostile environments: what the fork check says of each, and whether `from_gymnasium` by itself is as strict."""
+"""Hostile environments: what the fork check says about each, and whether `from_gymnasium` alone is as strict."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def judge(make: Any, options: dict[str, Any]) -> tuple[bool, str]:
 
 
 def chosen(make: Any) -> str | None:
-    """The way of forking that `from_gymnasium` takes by itself; None if it refuses."""
+    """The way of forking that `from_gymnasium` chooses; None if it refuses."""
     try:
         with polychromic.from_gymnasium(make, range(3), horizon=64) as world:
             return world.recipe.method
@@ -52,10 +52,10 @@ def attack(small: bool = False) -> dict[str, Any]:
                 missed.append(row.name)
             if not row.options and chosen(row.make) == "copy":
                 lax.append(row.name)
-        for one in sound:
-            ok, _ = judge(maker_of(one.make), {})
-            if not ok or chosen(maker_of(one.make)) != "copy":
-                wrong.append(one.name)
+        for environment in sound:
+            ok, _ = judge(maker_of(environment.make), {})
+            if not ok or chosen(maker_of(environment.make)) != "copy":
+                wrong.append(environment.name)
     return {
         "part": "environments",
         "attacks": len(faulty) + len(sound),

@@ -1,6 +1,6 @@
-"""Environments with one fault each, and sound ones, as data: what is wrong, and whether a fork check can see it.
+"""Environments with one fault each, and sound ones, as data: the fault, and whether a fork check can detect it.
 
-None of the faults in fields shows in an observation, a reward or an end within the steps that are played.
+No fault in a field shows in an observation, a reward or an end within the steps played.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Faulty(NamedTuple):
     name: str
     make: Callable[[], gymnasium.Env[Any, Any]]
     why: str
-    seen: str  # in the steps played, in a field that can be reached, outside of the object, or never
+    seen: str  # in the steps played, in a field that can be reached, outside the object, or never
     reason: str = ""  # if never
     options: dict[str, Any] = {}
 
@@ -131,7 +131,7 @@ def line(
 
 
 def put(**fields: Callable[[], Any]) -> Callable[[Any], None]:
-    """Fields made anew at every reset."""
+    """Fields made again at every reset."""
     return lambda env: vars(env).update({name: make() for name, make in fields.items()})
 
 
@@ -200,7 +200,7 @@ class Simulator:
 
 
 class Hue(enum.Enum):
-    """Members of which there is one each."""
+    """Enum members, each of which exists once."""
 
     RED = 0
     BLUE = 1
@@ -263,7 +263,7 @@ def _fields() -> list[tuple[str, type[Line]]]:
         return np.array([(0, [])], [("number", int), ("list", object)])
 
     return [
-        keep("a count starts anew", int, lambda env, _: assign(env, kept=env.kept + 1), set_to(kept=0)),
+        keep("a count starts again", int, lambda env, _: assign(env, kept=env.kept + 1), set_to(kept=0)),
         keep("a value becomes None", lambda: 3, lambda env, a: assign(env, kept=a), set_to(kept=None)),
         keep("a constant becomes None", lambda: 3, lambda *_: None, set_to(kept=None)),
         keep("a field is deleted in the copy", int, lambda env, a: assign(env, kept=a), lambda t, _: vars(t).pop("kept", None)),
@@ -297,7 +297,7 @@ def _fields() -> list[tuple[str, type[Line]]]:
         keep("factory of a defaultdict", lambda: collections.defaultdict(int), lambda *_: None, lambda t, _: setattr(t.kept, "default_factory", list)),
         keep("set", set, lambda env, _: env.kept.add(env.count), set_to(kept=set())),
         keep("frozenset", frozenset, lambda env, _: assign(env, kept=env.kept | {env.count}), set_to(kept=frozenset())),
-        keep("objects in a set", lambda: {Mangled(), Mangled()}, lambda env, _: [one.move() for one in env.kept], again(lambda: {Mangled(), Mangled()})),
+        keep("objects in a set", lambda: {Mangled(), Mangled()}, lambda env, _: [part.move() for part in env.kept], again(lambda: {Mangled(), Mangled()})),
         keep("deque", collections.deque, lambda env, a: env.kept.append(a), again(collections.deque)),
         keep("bound of a deque", lambda: collections.deque(maxlen=100), lambda env, a: env.kept.append(a), lambda t, o: assign(t, kept=collections.deque(o.kept))),
         keep("numpy generator", lambda: np.random.default_rng(0), lambda env, _: env.kept.random(), again(lambda: np.random.default_rng(0))),
@@ -441,7 +441,7 @@ def shared_simulator() -> Line:
 
 
 class Unseeded(Line):
-    """Draws from a generator that no seed reaches, and shows it to nobody."""
+    """Draws from a generator that no seed reaches, and never shows it."""
 
     def __init__(self) -> None:
         self.hidden = np.random.default_rng()
@@ -450,7 +450,7 @@ class Unseeded(Line):
         self.hidden.random()
 
 
-# ------------------------------------------------------------------ faults outside of the object
+# ------------------------------------------------------------------ faults outside the object
 
 STATE = Simulator()
 TICKS = 0
@@ -694,7 +694,7 @@ class ShownWind(Line):
 
 
 class ShowsAtTheEnd(Line):
-    """A shared list that decides over the end, after 50 steps."""
+    """A shared list that decides the end, after 50 steps."""
 
     def prepare(self) -> None:
         self.trail: list[int] = []
@@ -774,7 +774,7 @@ def _new_to(_number: int) -> object:
 
 
 class Cached(Line):
-    """A cache that tells calls apart."""
+    """A cache whose values differ from call to call."""
 
     def happen(self, action: int) -> None:
         _new_to(self.count)
@@ -856,8 +856,8 @@ def faulty() -> list[Faulty]:
     """All of them."""
     rows = [Faulty(name, make, name, FIELDS) for name, make in (*_fields(), *LINKS)]
     rows += [
-        Faulty("time limit", lambda: ForgetfulLimit(Line(), 500), "a wrapper's count starts anew", FIELDS),
-        Faulty("constructor's arguments", ConstructorOnly, "EzPickle: a copy starts anew", FIELDS),
+        Faulty("time limit", lambda: ForgetfulLimit(Line(), 500), "a wrapper's count starts again", FIELDS),
+        Faulty("constructor's arguments", ConstructorOnly, "EzPickle: a copy starts again", FIELDS),
         Faulty(
             "one simulator for all", shared_simulator, "new environments share a part", FIELDS, "", {"fork": "replay"}
         ),
@@ -998,7 +998,7 @@ class FunctionCache(Line):
 
 
 class Property(Line):
-    """A property that is computed when first asked for."""
+    """A property that is computed on first use."""
 
     @functools.cached_property
     def table(self) -> list[int]:
@@ -1052,7 +1052,7 @@ class Logging(Line):
 
 
 class Windowed(Line):
-    """A handle that copies do without."""
+    """A handle that copies do not have."""
 
     def __init__(self) -> None:
         self.window: Any = threading.Lock()
@@ -1083,7 +1083,7 @@ class CopyOnWrite(Line):
 
 
 class Views(Line):
-    """Views of an array that never changes, and an array that every step makes anew."""
+    """Views of an array that never changes, and an array that every step makes again."""
 
     def prepare(self) -> None:
         self.board = np.arange(9)

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: every command must go on to the same bytes and leave no stray file behind."""
+"""SIGKILL at random moments: every command must resume to the same bytes and leave no stray file behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torture.commands import (
     results,
 )
 
-ROUND = 5  # kills before a round may come to its end
+ROUND = 5  # kills before a round may finish
 
 
 class Story(NamedTuple):
@@ -55,10 +55,10 @@ def attack(count: int, only: str = "") -> dict[str, Any]:
         chosen = [story for story in stories(scratch) if only in story.name]
         total = sum(story.share for story in chosen)
         for story in chosen:
-            told = tell(scratch, story, -(-count * story.share // total))
-            report["attacks"] += told["kills"]
-            report["by story"][story.name] = {key: value for key, value in told.items() if key != "bad"}
-            report["bad"] += told["bad"]
+            outcome = tell(scratch, story, -(-count * story.share // total))
+            report["attacks"] += outcome["kills"]
+            report["by story"][story.name] = {key: value for key, value in outcome.items() if key != "bad"}
+            report["bad"] += outcome["bad"]
     report["failures"] = len(report["bad"])
     return report
 
@@ -82,7 +82,7 @@ def tell(scratch: Path, story: Story, count: int) -> dict[str, Any]:
             amid_write = rng.random() < 0.5
             hit = _kill(_arguments(story, folder), scratch, folder, rng, duration, amid_write)
             if not hit:
-                break  # it came to its end before
+                break  # it finished first
             kills += 1
             amid_writes += hit == "write"
         done = subprocess.run(
@@ -116,7 +116,7 @@ def _arguments(story: Story, folder: Path) -> list[str]:
 
 
 def _names(folder: Path) -> set[str]:
-    """All files, hidden ones too; TensorBoard's have a name of their own for every start."""
+    """All files, including hidden ones; TensorBoard's have a different name for every start."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "tensorboard")
     return {str(path.relative_to(folder)) for path in files}
 
@@ -124,7 +124,7 @@ def _names(folder: Path) -> set[str]:
 def _kill(
     arguments: list[str], scratch: Path, folder: Path, rng: random.Random, duration: float, amid_write: bool
 ) -> str:
-    """Start the command in a session of its own and kill all of it: 'write', 'work', or '' if it had ended."""
+    """Start the command in its own session and kill all of it: 'write', 'work', or '' if it had ended."""
     process = subprocess.Popen(
         polychromic(*arguments),
         env=environment(scratch),
@@ -154,12 +154,12 @@ def _kill(
 
 
 def _state(folder: Path) -> list[tuple[str, int, int]]:
-    found = []
-    for parent, _, files in os.walk(folder):
-        for name in files:
+    states = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
             try:
                 stat = os.stat(os.path.join(parent, name))  # noqa: PTH118, PTH116
             except FileNotFoundError:
                 continue
-            found.append((name, stat.st_size, stat.st_mtime_ns))
-    return sorted(found)
+            states.append((name, stat.st_size, stat.st_mtime_ns))
+    return sorted(states)

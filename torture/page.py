@@ -15,7 +15,7 @@ WORDS = {
 
 
 def table(results: dict[str, Any]) -> str:
-    """A row per part, then what no check can see."""
+    """A row per part, then the faults that no check can detect."""
     lines = ["| attack | count | outcome | failures | command, commit |", "|---|---:|---|---:|---|"]
     for name, part in results["parts"].items():
         origin = f"`{part['command']}`, {part['commit']}"
@@ -32,7 +32,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def outcome(part: dict[str, Any]) -> str:
-    """What became of the attacks of one part."""
+    """The outcome of one part."""
     if part["part"] == "environments":
         seen = sum(part["detectable"].values())
         return (
@@ -44,8 +44,9 @@ def outcome(part: dict[str, Any]) -> str:
         rounds = sum(story["rounds compared"] for story in part["by story"].values())
         return f"{rounds} resumed to the end and compared byte by byte"
     if part["part"] == "damage":
-        return ", ".join(f"{count} {name}" for name, count in sorted(part["outcomes"].items(), key=lambda one: -one[1]))
-    return f"{part['attacks'] - len({one['plant'] for one in part['bad']})} held off"
+        outcomes = sorted(part["outcomes"].items(), key=lambda item: -item[1])
+        return ", ".join(f"{count} {name}" for name, count in outcomes)
+    return f"{part['attacks'] - len({failure['plant'] for failure in part['bad']})} held off"
 
 
 def fill_page(page: Path, results: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Planted modules: nothing in a received folder may be imported, followed or run without a word of consent."""
+"""Planted modules: nothing in a received folder may be imported, followed or run without consent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Path({mark!r}).write_text("ran")
 def boom(returns, diversity):
     return returns.mean(axis=-1) * diversity
 """
-# Names that Python or the package imports anyway: a file of that name must not be taken for it.
+# Names that Python or the package imports anyway: a file of that name must not shadow the real module.
 SHADOWS = (
     "queue",
     "random",
@@ -32,11 +32,11 @@ SHADOWS = (
 
 
 class Plant(NamedTuple):
-    """A folder with something planted, a command that is run in it, and the same with consent."""
+    """A folder with something planted, a command to run in it, and the same command with consent."""
 
     name: str
     arguments: list[str]
-    consent: list[str] | None = None  # what must run the module, or the attack proves nothing
+    consent: list[str] | None = None  # the command that must run the module, or the attack proves nothing
 
 
 def attack(small: bool = False) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def attack(small: bool = False) -> dict[str, Any]:
 
 
 def _send(scratch: Path, small: bool) -> None:
-    """A run and a sweep that ask for a function, with everything right about them, as an attacker would make them."""
+    """A valid run and sweep that ask for a function, as an attacker would make them."""
     sender = scratch / "sent"
     sender.mkdir()
     (sender / "evil.py").write_text(EVIL.format(mark=str(scratch / "mark")))
@@ -82,7 +82,7 @@ def _send(scratch: Path, small: bool) -> None:
     (sender / "settings.toml").write_text('objective = "evil:boom"\n')
     if not small:
         make("sweep", *SWEEP, "--set", "objective=evil:boom", "--out", "sweep", "--workers", "1")
-        for done in (sender / "sweep").glob("*/*"):  # so that there is something to do
+        for done in (sender / "sweep").glob("*/*"):  # so that there is work left
             if done.name in ("done.json", "figures.json", "evaluation.json", "checkpoint.safetensors", "metrics.jsonl"):
                 done.unlink()
 

@@ -43,7 +43,7 @@ PLAN = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="how often every contender is measured")
-    parser.add_argument("--seconds", type=float, default=2.0, help="processor time of one measurement")
+    parser.add_argument("--seconds", type=float, default=2.0, help="processor seconds of one measurement")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to run on")
     parser.add_argument("--measure", nargs=3, metavar=("CONTENDER", "TASK", "WORLDS"), help=argparse.SUPPRESS)
     parser.add_argument("--first-call", action="store_true", help=argparse.SUPPRESS)
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def measure(contender: str, task: str, worlds: int, seconds: float) -> list[float]:
-    """Counts per second of each repetition; the first one, which compiles and warms, is left out."""
+    """Counts per second of each repetition; the first one, which compiles and warms up, is skipped."""
     rates: list[float] = []
     spent = 0.0
     for repetition, (count, took) in enumerate(CONTENDERS[contender](task, worlds)):
@@ -72,7 +72,7 @@ def measure(contender: str, task: str, worlds: int, seconds: float) -> list[floa
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure everything, round after round; what is known so far is written after each."""
+    """Measure everything, round after round; the results so far are written after each."""
     first: dict[str, list[float]] = {"cold": [], "cached": []}
     cases = [(name, task, worlds) for name, tasks, sizes in PLAN for task, worlds in itertools.product(tasks, sizes)]
     rates: dict[Case, list[float]] = {case: [] for case in cases}
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def first_calls(options: argparse.Namespace) -> dict[str, list[float]]:
-    """Seconds of the first step and observation of a process: with numba's cache empty, and with it filled."""
+    """Seconds of the first step and observation of a process, with numba's cache empty and with it filled."""
     cold, cached = [], []
     for _ in range(2):
         with tempfile.TemporaryDirectory() as cache:

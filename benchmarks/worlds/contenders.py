@@ -1,6 +1,6 @@
-"""What is measured. Each function sets its world up and then yields (count, seconds), one repetition at a time.
+"""What is measured. Each function sets up its world, then yields (count, seconds), one repetition at a time.
 
-Seconds are processor time of the whole process (all threads, pinned to one core): on a quiet machine that is the time
+Seconds are processor time of the whole process (all threads, pinned to one core): on an idle machine that is the time
 on the clock, on a busy one it is what the clock would have shown.
 """
 
@@ -74,7 +74,7 @@ def _minigrid(task: str):
 
 def minigrid(task: str, _worlds: int) -> Measurement:
     """Steps of one bare environment, which return its observation, in an episode of each of the configurations that the
-    engine plays: levels differ in how fast they are. Resets are left out, in minigrid's favour."""
+    engine plays, as levels differ in speed. Resets are not counted, in minigrid's favour."""
     env = _minigrid(task)
     rng = np.random.default_rng(0)
     while True:

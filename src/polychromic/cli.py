@@ -34,13 +34,13 @@ COMMANDS = {
     "verl-check": ("polychromic.integrations.verl_check:verl_check", "has verl loaded the plug-in, and with what?"),
 }
 
-# What a command needs beyond the extra that all of them do.
+# The extra that a command needs if it is not `rl`.
 EXTRAS = {"import-minari": "minari", "export-minari": "minari", "verl-check": "verl"}
 
-# Names that are no commands any more, and what to do instead.
+# Names that used to be commands, and what to do instead.
 GONE = {"reproduce": "run `python -m reproduction` in a clone of the repository"}
 
-# Commands whose defaults depend on other arguments read their list of arguments themselves.
+# Commands whose defaults depend on other arguments parse their arguments themselves.
 PARSE_THEMSELVES = {"finetune", "sweep"}
 
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; a user's mistake ends in one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that knows no γ shows a question mark instead of failing
+            stream.reconfigure(errors="replace")  # a terminal without γ shows a question mark instead of failing
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help"):
         print(overview())
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(COMMANDS)}."
         print(f"polychromic: no command '{name}'; {hint}", file=sys.stderr)
         return 2
-    # Whoever gave us the working folder must not decide what is imported: not in the processes that we start either.
+    # The author of the working folder must not decide what is imported, here or in the processes that we start.
     os.environ["PYTHONSAFEPATH"] = "1"
     trust, rest = from_arguments(given)
     try:
@@ -83,10 +83,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return int(command(rest))
             return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
     except ModuleNotFoundError as error:
-        told = missing("this command", error, EXTRAS.get(name, "rl"))
-        if not isinstance(told, UserError):
+        failure = missing("this command", error, EXTRAS.get(name, "rl"))
+        if not isinstance(failure, UserError):
             raise
-        print(f"polychromic {name}: {told}", file=sys.stderr)
+        print(f"polychromic {name}: {failure}", file=sys.stderr)
         return 2
     except UserError as error:
         print(f"polychromic {name}: {error}", file=sys.stderr)

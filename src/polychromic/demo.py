@@ -1,4 +1,4 @@
-"""`polychromic demo`: base policies, fine-tuned with PPO and with Poly-PPO at the same time, compared in a report."""
+"""`polychromic demo`: fine-tune base policies with PPO and with Poly-PPO in parallel, then compare them in a report."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Part:
     policy: str
     """The base policy, by name or as a file."""
     attempts: int = 80
-    """At each configuration, in the evaluations."""
+    """Attempts at each configuration in the evaluations."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of the runs, by the names of `Config`; both methods get the same."""
+    """Settings of the runs, by the names of `Config`; both methods get the same."""
     sets: Mapping[str, Any] = field(default_factory=dict)
-    """Of Poly-PPO alone: how its sets are made."""
+    """Settings of Poly-PPO alone: how its sets are made."""
 
 
 # The learning rate is higher than the paper's, so that a few iterations show something. 10 attempts at each of 50
-# configurations in the evaluations along the way are a batch of 500, which the evaluator need hardly pad.
+# configurations in the evaluations along the way are a batch of 500, which needs hardly any padding.
 DEMO = (
     Part(
         "goto",
@@ -102,14 +102,14 @@ def demo(
     """PPO against Poly-PPO, from shipped base policies to a report; a few minutes on two cores.
 
     Args:
-        out: the folder for runs, evaluations and report; calling again resumes where it was interrupted.
-        policy: a base policy by name, or a policy file, instead of those of the demo.
-        iterations: of fine-tuning (0: as the demo has it, and so below).
-        configurations_per_iteration: how many are played in an iteration, 136 trajectories each.
+        out: the folder for runs, evaluations and report; an interrupted demo resumes here.
+        policy: a base policy by name, or a policy file, instead of the demo's own.
+        iterations: of fine-tuning (0: the demo's default, here and below).
+        configurations_per_iteration: configurations per iteration, 136 trajectories each.
         actor_learning_rate: of both methods.
         attempts: at each configuration in the evaluations.
-        configurations: only the first so many (0: all).
-        seed: of everything random.
+        configurations: use only this many, from the first (0: all).
+        seed: of all random numbers.
     """
     started = time.perf_counter()
     given = {
@@ -139,32 +139,32 @@ def demo(
         for work in works:
             jobs[work.task, BASE] = pool.submit(_evaluate_base, work)
         _follow(jobs, {work.task: work for work in works})
-    said = [line for work in works for line in _said(work, heading=len(works) > 1)]
+    sentences = [line for work in works for line in _summary(work, heading=len(works) > 1)]
     page = out / "report.html"
     title = f"PPO and Poly-PPO on {' and '.join(work.task for work in works)}: the demo"
     shown = [path for work in works for path in (work.base_file, *work.runs.values())]
-    problems = write_report(shown, page, markdown=out / "tables.md", title=title, summary=said)
+    problems = write_report(shown, page, markdown=out / "tables.md", title=title, summary=sentences)
     print()
-    for line in [*said, *problems]:
+    for line in [*sentences, *problems]:
         print(line)
     print(f"\n{time.perf_counter() - started:.0f} seconds. Open the report in a browser: {page.resolve()}")
     return 0
 
 
 def parts(policy: str = "") -> list[Part]:
-    """The tasks of the demo, or the one that a policy is for."""
+    """The tasks of the demo, or the task of a given policy."""
     if not policy:
         return list(DEMO)
     if policy not in available_policies() and not Path(policy).exists():
         raise UserError(
             f"policy is {policy!r}; give a policy file or one of {', '.join(available_policies()) or 'none'}"
         )
-    own = next((part for part in DEMO if part.policy == policy), DEMO[0])
-    return [replace(own, policy=policy)]
+    chosen = next((part for part in DEMO if part.policy == policy), DEMO[0])
+    return [replace(chosen, policy=policy)]
 
 
 def _work(part: Part, out: Path, configurations: int, seed: int) -> Work:
-    """What is to be done for a part; says it, and refuses what cannot be done before anything is written."""
+    """The work of a part. Announces it, and refuses bad input before anything is written."""
     base = find_target(part.policy)
     world = world_of(base, configurations=configurations)
     Choices(attempts=part.attempts, seed=seed)
@@ -179,7 +179,7 @@ def _work(part: Part, out: Path, configurations: int, seed: int) -> Work:
 
 
 def _fine_tune(work: Work, method: str) -> None:
-    """In a process of its own: the run, then its evaluation."""
+    """In its own process: the run, then its evaluation."""
     from polychromic.finetuning.loop import finetune
 
     target = find_target(work.part.policy)
@@ -193,9 +193,9 @@ def _fine_tune(work: Work, method: str) -> None:
         "seed": work.seed,
     }
     finetune(world, target.saved, method=method, out=folder, **settings)
-    found = find_target(str(folder))
+    run = find_target(str(folder))
     choices = {"attempts": work.part.attempts, "seed": work.seed}
-    evaluate_to_file(found, world, folder / EVALUATION, command="polychromic demo", **choices)
+    evaluate_to_file(run, world, folder / EVALUATION, command="polychromic demo", **choices)
 
 
 def _evaluate_base(work: Work) -> None:
@@ -211,9 +211,9 @@ def _evaluate_base(work: Work) -> None:
 
 
 def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Work]) -> None:
-    """Bars that count the iterations in the runs' logs, until all jobs are done; a failure is raised.
+    """Show bars that count the iterations in the runs' logs until all jobs are done; a failure is raised.
 
-    Where there is no terminal, a line is printed whenever a job gets on to something else.
+    Without a terminal, a line is printed whenever a job enters its next phase.
     """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -224,9 +224,9 @@ def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Wo
         for task, method in jobs:
             total = works[task].iterations if method != BASE else 1
             rows[task, method] = bars.add_task(f"{task} {method}", total=total, doing="waiting")
-        told: dict[tuple[str, str], str] = {}
+        printed: dict[tuple[str, str], str] = {}
         while True:
-            # Jobs are begun in their order. (A future says that it is running as soon as it is next in the queue.)
+            # Jobs start in order. (A future claims to be running as soon as it is next in the queue.)
             busy = [name for name, job in jobs.items() if not job.done()][:PROCESSES]
             for (task, method), job in jobs.items():
                 work, running = works[task], (task, method) in busy
@@ -238,8 +238,8 @@ def _follow(jobs: Mapping[tuple[str, str], Future[None]], works: Mapping[str, Wo
                 else:
                     count, doing = _progress_of(work.runs[method], work.iterations, running)
                 bars.update(rows[task, method], completed=count, doing=doing)
-                if not console.is_terminal and told.get((task, method)) != doing:
-                    told[task, method] = doing
+                if not console.is_terminal and printed.get((task, method)) != doing:
+                    printed[task, method] = doing
                     console.print(f"{task} {method}: {doing}", highlight=False)
             if all(job.done() for job in jobs.values()):
                 return
@@ -254,8 +254,8 @@ def _progress_of(run: Path, iterations: int, running: bool) -> tuple[int, str]:
     return count, "evaluating" if count >= iterations else "fine-tuning" if count else "compiling"
 
 
-def _said(work: Work, *, heading: bool) -> Sequence[str]:
-    """What happened, in words."""
+def _summary(work: Work, *, heading: bool) -> Sequence[str]:
+    """The outcome in sentences."""
     base = read_evaluation(work.base_file)
     best = base["best"]
     results = {

@@ -1,4 +1,4 @@
-"""Exceptions whose text is all that the user needs to see."""
+"""Exceptions whose message is all that the user needs to see."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ class UserError(ValueError):
 
 
 class Diverged(UserError):
-    """A run whose losses, parameters or rewards are no longer finite: a result, not a mishap."""
+    """A run whose losses, parameters or rewards are no longer finite: a result, not a fault of the user."""
 
 
 class Untrusted(UserError):
-    """A file names a function that nobody has allowed to be imported."""
+    """A file names a function that the user has not allowed to be imported."""
 
 
 class MissingExtra(UserError, ImportError):
@@ -20,7 +20,7 @@ class MissingExtra(UserError, ImportError):
 
 
 def missing(what: str, error: ModuleNotFoundError, extra: str) -> Exception:
-    """Which extra to install, for a library that is not there; the error itself if it is about something of ours."""
+    """Which extra to install for a missing library; the error itself if the missing module is our own."""
     if not error.name or error.name.partition(".")[0] == "polychromic":
         return error
     return MissingExtra(f"{what} needs {error.name}, which is not installed: pip install 'polychromic[{extra}]'")

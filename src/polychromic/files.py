@@ -1,7 +1,7 @@
-"""Files: written whole or not at all, read with every fault in one line, held by one process at a time.
+"""Files: written whole or not at all, errors in one line, one process at a time.
 
-Everything that the package reads as JSON comes in through `decode_json`, and what it must hold is declared as a type
-that msgspec checks. POSIX only: locks are `flock`, and links are not followed where something is written in place.
+All JSON is read with `decode_json`, and its structure is declared as a type that msgspec checks. POSIX only: locks use
+`flock`, and links are not followed where a file is written in place.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import msgspec
 
 from polychromic.errors import UserError
 
-PARTIAL = ".partial"  # how the names of files end that are being written, or were when their process was killed
-CHECKSUM = "checksum"  # the entry of a file that holds the SHA-256 of everything else in it
+PARTIAL = ".partial"  # suffix of files being written, or left behind by a killed process
+CHECKSUM = "checksum"  # the entry with the SHA-256 of all other entries
 
-# Numbers of files. No number in a run comes near the bounds; infinity and NaN are outside.
+# Numbers in files. No number in a run comes near the bounds; infinity and NaN are excluded.
 _LARGEST = 10**15
 Int = Annotated[int, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
@@ -40,7 +40,7 @@ Float = Annotated[float, msgspec.Meta(ge=-float(_LARGEST), le=float(_LARGEST))]
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to, beside the target; at the end it replaces the target, after an error it is removed.
+    """A temporary path beside the target. At the end it replaces the target; after an error it is removed.
 
     A reader sees the old file or the new one, never half of one. A kill leaves a hidden file, .NAME.XXXX.partial.
     """
@@ -53,7 +53,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())
-        # Temporary files are private; the result gets what any new file gets.
+        # Temporary files are private; the result gets the permissions of any new file.
         mask = os.umask(0)
         os.umask(mask)
         partial.chmod(0o666 & ~mask)
@@ -64,9 +64,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def remove_partial(folder: Path, names: Iterable[str], older_than: float = 0.0) -> None:
-    """Remove what kills left of the files with these names, or patterns of them; nobody else may be writing them.
+    """Remove partial files that kills left behind, by name or pattern. No other process may be writing them.
 
-    older_than: seconds; where others may, only what nobody can be writing any more.
+    older_than: seconds; if other processes may be writing, remove only files that old.
     """
     for name in names:
         for partial in folder.glob(f".{name}.*{PARTIAL}"):
@@ -76,7 +76,7 @@ def remove_partial(folder: Path, names: Iterable[str], older_than: float = 0.0) 
 
 
 def is_partial(name: str) -> bool:
-    """Whether a file of this name is, or was, being written."""
+    """Whether this is the name of a partial file."""
     return name.startswith(".") and name.endswith(PARTIAL)
 
 
@@ -95,26 +95,26 @@ def write_json(path: str | os.PathLike[str], value: Mapping[str, Any], *, indent
     """Write a table as JSON with a checksum, indented or on one line, so that it appears whole or not at all."""
     separators = None if indent is not None else (",", ":")
     plain = json.dumps(value, ensure_ascii=False)
-    if not plain.isprintable():  # names of files may hold what is not Unicode; it becomes a question mark
+    if not plain.isprintable():  # file names may hold invalid Unicode, which becomes a question mark
         value = json.loads(plain.encode(errors="replace"))
     text = json.dumps({**value, CHECKSUM: _checksum(value)}, indent=indent, separators=separators, ensure_ascii=False)
     write_text(path, text + "\n")
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
-    """SHA-256 of a table, whatever the order of its entries and the white space between them."""
+    """SHA-256 of a table, independent of the order of its entries and of whitespace."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def open_log(path: Path) -> IO[bytes]:
-    """A file to read and to add lines to. A link is refused: whatever it points at would be changed."""
+    """Open a file for reading and appending. A link is refused: writing would change its target."""
     return os.fdopen(_open_in_place(path, os.O_APPEND), "a+b")
 
 
 def lock_file(path: Path, *, wait: bool = False, mode: int = 0o666) -> IO[str]:
     """Open a file and hold the lock on it until it is closed or the process ends. Its content stays as it is.
 
-    Raises BlockingIOError if another process holds it, unless told to wait. A link is refused.
+    Raises BlockingIOError if another process holds it and `wait` is False. A link is refused.
     """
     file = os.fdopen(_open_in_place(path, 0, mode), "r+", encoding="utf-8", errors="replace")
     try:
@@ -146,7 +146,7 @@ def _open_in_place(path: Path, flags: int, mode: int = 0o666) -> int:
 
 
 def decode_json(data: bytes | str, where: str) -> Any:
-    """The value of a JSON text; whatever is wrong with it is one line that begins with `where`."""
+    """Parse JSON; an error is one line that begins with `where`."""
     try:
         return msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:  # ValueError: msgspec's own errors, and bytes that are not UTF-8
@@ -154,9 +154,9 @@ def decode_json(data: bytes | str, where: str) -> Any:
 
 
 def checked(value: Any, kind: Any, where: str) -> Any:
-    """A decoded value, if it is of the kind; else a line that begins with `where` and names the first wrong entry.
+    """A decoded value, if it has this type; otherwise an error that begins with `where` and names the first bad entry.
 
-    kind: anything msgspec knows, such as a TypedDict; entries that it does not name may be there too.
+    kind: any type that msgspec supports, such as a TypedDict; additional entries are allowed.
     """
     try:
         msgspec.convert(value, kind)
@@ -166,11 +166,11 @@ def checked(value: Any, kind: Any, where: str) -> Any:
 
 
 def converted(value: Any, kind: Any, where: str) -> Any:
-    """A decoded value as an object of the kind, a dataclass say, which must have all of its entries."""
+    """A decoded value as an object of this type, such as a dataclass; unknown entries are refused."""
     known = {field.name for field in dataclasses.fields(kind)}
     for name in value if isinstance(value, dict) else ():
         if name not in known:
-            raise UserError(f"{where}: it has '{name}', which nothing here knows")
+            raise UserError(f"{where}: it has the unknown entry '{name}'")
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -178,9 +178,9 @@ def converted(value: Any, kind: Any, where: str) -> Any:
 
 
 def read_json(path: Path, kind: Any = Any) -> Any:
-    """The content of a JSON file, checked to be of the kind (see `checked`).
+    """The content of a JSON file, checked against a type (see `checked`).
 
-    One that has a checksum must agree with it; it is not part of what is returned.
+    If the file has a checksum, it must match; the checksum is not returned.
     """
     try:
         data = path.read_bytes()
@@ -193,7 +193,7 @@ def read_json(path: Path, kind: Any = Any) -> Any:
 
 
 def read_json_or(path: Path, kind: Any, otherwise: Any) -> Any:
-    """The content of a JSON file, or something else if it is missing or damaged: for what can be made again."""
+    """The content of a JSON file, or `otherwise` if it is missing or damaged: for files that can be made again."""
     try:
         return read_json(path, kind)
     except UserError:
@@ -201,7 +201,7 @@ def read_json_or(path: Path, kind: Any, otherwise: Any) -> Any:
 
 
 def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[dict[str, Any]]:
-    """The whole lines of a log, each of the kind; a last line that was cut off is left out."""
+    """The complete lines of a log, each checked against a type; a truncated last line is skipped."""
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -217,12 +217,12 @@ def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def readable_lines(data: bytes) -> list[dict[str, Any]]:
-    """The lines of a log that hold a table; others, cut off by a kill or damaged, are left out."""
-    found = []
+    """The lines of a log that hold a table; truncated or damaged lines are skipped."""
+    tables = []
     for line in data.split(b"\n"):
         with contextlib.suppress(ValueError, RecursionError):
-            found.append(msgspec.json.decode(line))
-    return [line for line in found if isinstance(line, dict)]
+            tables.append(msgspec.json.decode(line))
+    return [line for line in tables if isinstance(line, dict)]
 
 
 def read_table(field: str, path: Path) -> dict[str, Any]:
@@ -263,7 +263,7 @@ _WORDS = {
 
 
 def _wrong_entry(error: Exception) -> str:
-    """What msgspec says about a value, in our words: the entry, what it is and what it must be."""
+    """Rewrite msgspec's message: the entry, its type and the expected type."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     text, _, place = str(error).partition(" - at `$")

@@ -1,6 +1,6 @@
-"""Registers the grid engine with Gymnasium: `polychromic/goto-v0` and its kin, one at a time or as a vector.
+"""Registers the grid engine with Gymnasium: `polychromic/goto-v0` and the like, single and vectorised.
 
-`import polychromic` does this by itself where Gymnasium was imported before it; importing this module always does.
+`import polychromic` does this if Gymnasium was imported before it; importing this module always does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Memory that is freed is kept for the next call, instead of going back to the system each time.
+"""Keep freed memory for the next call instead of returning it to the system each time.
 
 Evaluating a policy allocates the same few megabytes at every step. By default glibc takes blocks of that size from the
-system and returns them at once, and the pages of each have to be zeroed again: more than half of the time of an
-evaluation.
+system and returns them at once, and their pages have to be zeroed again: more than half of the time of an evaluation.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ MEGABYTE = 1 << 20
 
 
 def keep_freed_memory() -> None:
-    """Tell the C library; where it knows no such setting, nothing happens. For programs, not for libraries."""
+    """Configure the C library; does nothing where it has no such setting. For programs, not for libraries."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return
-    # 32 MB is the most that glibc takes for the last one.
+    # 32 MB is glibc's maximum for the last one.
     for name, value in ((_TRIM_THRESHOLD, 1024), (_TOP_PAD, 64), (_MMAP_THRESHOLD, 32)):
         mallopt(name, value * MEGABYTE)

@@ -1,7 +1,7 @@
 """What may be imported? Functions and tasks that the user named on this command line, or all with `--trust`.
 
 Files of runs, sweeps and policies may come from somebody else, and importing a module runs its code. So a command
-imports `package.module:name` only with a word of consent: the name is among its arguments, or `--trust` is
+imports `package.module:name` only with the user's consent: the name is among its arguments, or `--trust` is
 (`--trust=package.module:name` for one name alone). A Python program decides for itself: there everything is allowed.
 """
 
@@ -23,7 +23,7 @@ OPTION = "--trust"
 
 @dataclass(frozen=True)
 class Trust:
-    """The consent of a user: to everything that files name, or to some names."""
+    """The user's consent: to everything that files name, or to some names."""
 
     everything: bool = False
     names: frozenset[str] = frozenset()
@@ -55,7 +55,7 @@ def consent() -> Trust:
 
 @contextlib.contextmanager
 def limited_to(trust: Trust) -> Iterator[None]:
-    """Import nothing but what this allows."""
+    """Import only what this allows."""
     global _consent
     before, _consent = _consent, trust
     try:
@@ -77,7 +77,7 @@ def is_name(value: Any) -> bool:
 
 
 def import_named(field: str, name: str) -> Any:
-    """What `package.module:name` names, looked for in the working folder too, after all other places."""
+    """Import `package.module:name`, also from the working folder, which is searched last."""
     _consent.check(field, name)
     look_in_working_folder()
     module, _, attribute = name.partition(":")
@@ -89,7 +89,7 @@ def import_named(field: str, name: str) -> Any:
 
 
 def look_in_working_folder() -> None:
-    """Let modules be found in the working folder. Only where a user asked for one: nothing else is to come from it."""
+    """Allow imports from the working folder. Only called when a user asked for one: nothing else may come from it."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

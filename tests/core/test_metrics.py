@@ -73,7 +73,7 @@ def test_interquartile_mean_ignores_outliers():
     ("call", "message"),
     [
         (lambda: pass_at_k(5, 6, 1), "num_successes is 6 where num_attempts is 5"),
-        (lambda: pass_at_k(5, 2, 6), "k spans 6 to 6; it must lie between 1 and the attempts made"),
+        (lambda: pass_at_k(5, 2, 6), "k spans 6 to 6; it must be between 1 and the attempts made"),
         (lambda: pass_at_k(5, 2, 0), "k spans 0 to 0"),
         (lambda: pass_at_k(5, 2, 1.5), "k is 1.5"),
         (lambda: pass_at_k(5.5, 2, 1), "num_attempts must hold whole numbers"),

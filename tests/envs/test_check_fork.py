@@ -28,7 +28,7 @@ def test_sound_environments_pass(make_env, fork):
     assert report.method == fork
     report.raise_if_failed()
     noise = report.checks[-1].found
-    assert ("went two ways" in noise) == (make_env is not faulty_envs.Walk)
+    assert ("diverged" in noise) == (make_env is not faulty_envs.Walk)
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "MiniGrid-Dynamic-Obstacles-5x5-v0"])
@@ -36,7 +36,7 @@ def test_known_environments_pass(name):
     for fork in ("copy", "replay"):
         report = polychromic.check_fork(name, steps=24, fork=fork)
         assert report.ok, str(report)
-        assert ("went two ways" in report.checks[-1].found) == (name != "CartPole-v1")
+        assert ("diverged" in report.checks[-1].found) == (name != "CartPole-v1")
 
 
 def test_taxi_passes():
@@ -53,7 +53,7 @@ def test_taxi_passes():
         (faulty_envs.ForgetsCount, check.STATE, "ForgetsCount.count"),
         (faulty_envs.forgetful_limit, check.STATE, "ForgetfulLimit._elapsed_steps"),
         (faulty_envs.ShallowCopy, check.ORIGINAL, "__deepcopy__"),
-        (faulty_envs.SharedGenerator, check.ORIGINAL, "share one generator: `SharedGenerator._np_random`"),
+        (faulty_envs.SharedGenerator, check.ORIGINAL, "share a generator: `SharedGenerator._np_random`"),
         (faulty_envs.CannotBeCopied, check.FUTURE, "no copy could be made"),
     ],
 )
@@ -73,8 +73,8 @@ def test_bad_copies_are_caught_and_replayed_instead(make_env, caught, words):
 @pytest.mark.parametrize(
     ("make_env", "words"),
     [
-        (faulty_envs.SharesTrail, "`SharesTrail.trail`: one object in original and copy"),
-        (faulty_envs.SharesCounts, "`SharesCounts.counts`: one object in original and copy"),
+        (faulty_envs.SharesTrail, "`SharesTrail.trail`: the same object in original and copy"),
+        (faulty_envs.SharesCounts, "`SharesCounts.counts`: the same object in original and copy"),
         (faulty_envs.LosesCells, "`LosesCells.cells`: different or missing in the copy"),
         (faulty_envs.LosesRecent, "`LosesRecent.recent`: different or missing in the copy"),
         (faulty_envs.RefillsCoins, "`RefillsCoins.coins`: different or missing in the copy"),
@@ -104,14 +104,14 @@ def test_a_clone_that_hands_out_the_originals_list_is_caught():
         steps=12,
     )
     assert failed(report) == {check.STATE}, str(report)
-    assert "`Recorder.trail`: one object in original and copy" in str(report)
+    assert "`Recorder.trail`: the same object in original and copy" in str(report)
 
 
 @pytest.mark.parametrize("make_env", [faulty_envs.LateGenerator, faulty_envs.SeededGenerators])
 def test_generators_that_appear_late_or_by_seed_pass(make_env):
     report = polychromic.check_fork(make_env, fork="copy", steps=12)
     assert report.ok, str(report)
-    assert "went two ways" in report.checks[-1].found
+    assert "diverged" in report.checks[-1].found
 
 
 def test_a_reseed_that_misses_a_generator_is_named():

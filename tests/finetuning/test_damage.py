@@ -103,8 +103,8 @@ def test_no_flipped_bit_in_a_file_of_a_run_changes_its_results(run, half, whole)
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ({"iteration": 99}, "is said to be after 99 iterations of 12, but .*metrics.jsonl has 8"),
-        ({"iteration": 4}, "is said to be after 4 iterations of 12, but .*metrics.jsonl has 8"),
+        ({"iteration": 99}, "claims 99 iterations of 12, but .*metrics.jsonl has 8"),
+        ({"iteration": 4}, "claims 4 iterations of 12, but .*metrics.jsonl has 8"),
         ({"iteration": -1}, "header: 'iteration' is out of range"),
         ({"iteration": "8"}, "header: 'iteration' is a string; it must be a whole number"),
         ({"log_bytes": []}, "header: 'log_bytes' is a list; it must be a table"),

@@ -66,7 +66,7 @@ def test_truncated_and_foreign_files_are_refused_by_name(saved, tmp_path):
     for size in (0, 5, 200, len(whole) - 1):
         cut = tmp_path / f"cut-{size}.safetensors"
         cut.write_bytes(whole[:size])
-        with pytest.raises(UserError, match=f"{cut.name}.*not a whole safetensors file"):
+        with pytest.raises(UserError, match=f"{cut.name}.*not a complete safetensors file"):
             load_policy(cut)
     foreign = tmp_path / "foreign.safetensors"
     save_file({"weight": np.zeros(3, np.float32)}, foreign)
@@ -142,7 +142,7 @@ def test_your_own_network_must_be_the_one_in_the_file(saved, mlp, tmp_path):
         load_policy(path, other)
     own = Policy("mine", mlp.init, mlp.apply, {"made_by": "me"})
     save_policy(tmp_path / "own.safetensors", own, mlp.init(jax.random.key(0)))
-    with pytest.raises(UserError, match=r"network is None, which is not one of ours.*give your own"):
+    with pytest.raises(UserError, match=r"network is None, which is not a built-in network.*give your own"):
         load_policy(tmp_path / "own.safetensors")
     assert load_policy(tmp_path / "own.safetensors", own).policy is own
 

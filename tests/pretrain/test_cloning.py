@@ -237,7 +237,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(finished_run, change, message):
         with pytest.raises(UserError, match=f"checkpoint.safetensors: .*{message}"):
             go_on()
         path.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(UserError, match=r"checkpoint.safetensors: not a whole safetensors file"):
+        with pytest.raises(UserError, match=r"checkpoint.safetensors: not a complete safetensors file"):
             go_on()
     finally:
         path.write_bytes(whole)

@@ -13,7 +13,7 @@ from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import named_arrays
 from polychromic.pretrain.demonstrations import save_demonstrations
-from polychromic.pretrain.split import load_split, split_episodes
+from polychromic.pretrain.split import split_episodes
 
 
 def test_from_demonstrations_to_a_scored_policy_and_again(recorded, tmp_path, capsys):
@@ -30,18 +30,18 @@ def test_from_demonstrations_to_a_scored_policy_and_again(recorded, tmp_path, ca
     assert "(paper 70.4%)" in out
     folder = tmp_path / "out" / "fourrooms"
     saved = polychromic.load_policy(folder / "policy.safetensors")
-    split = load_split(folder / "configurations.json")
-    assert saved.info.configurations == split.configurations
+    split = json.loads((folder / "configurations.json").read_text())
+    assert list(saved.info.configurations) == split["configurations"]
     assert saved.policy.architecture["hidden"] == [8]
     report = json.loads((folder / "report.json").read_text())
     assert [epoch["epoch"] for epoch in report["epochs"]] == [1, 2]
     assert report["epoch_kept"] == 2
     assert report["validation_loss"] == report["epochs"][1]["validation_loss"]
     assert report["validation_accuracy"] == report["epochs"][1]["validation_accuracy"]
-    words = {word for k in split.train for word in mission_words(missions[k])}
+    words = {word for k in split["train"] for word in mission_words(missions[k])}
     assert set(saved.info.words_seen) == words
     assert "lava" not in words
-    world = polychromic.make("fourrooms", seeds=split.configurations)
+    world = polychromic.make("fourrooms", seeds=split["configurations"])
     evaluator = Evaluator(saved.policy, saved.params, world.tables())
     played = attempt_all(evaluator, world, np.random.default_rng(0), attempts=report["scores"]["rollouts"])
     assert saved.info.made["scores"]["success"] == report["scores"]["success"] == float(played.success.mean())

@@ -163,7 +163,7 @@ def test_truncated_and_damaged_files_are_refused_by_name(fourrooms, tmp_path):
     whole = path.read_bytes()
     for size in (0, 10, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(UserError, match=r"demos.npz: not a whole demonstrations file"):
+        with pytest.raises(UserError, match=r"demos.npz: not a complete demonstrations file"):
             load_demonstrations(path)
     damaged = bytearray(whole)
     damaged[len(whole) // 2] ^= 255
@@ -194,7 +194,7 @@ def test_foreign_files_are_refused_with_the_field(fourrooms, tmp_path):
         ({**good, "header": text(format="other-1")}, "format is 'other-1'"),
         ({**good, "header": text(image_size=[7])}, "'image_size' is \\[7\\]"),
         ({**good, "header": text(missions="none")}, "'missions' is 'none'"),
-        ({**good, "header": text(missions=[3] * 60)}, "'missions' is not a list of one text per episode"),
+        ({**good, "header": text(missions=[3] * 60)}, "'missions' is not a list of one string per episode"),
         ({**good, "header": text(observation="pixels")}, "'observation' is 'pixels'"),
         ({**good, "header": np.frombuffer(b"[1]", np.uint8)}, "format is None"),
         ({**good, "header": text(missions=zebra)}, "episode 3 has the mission 'go to the Zebra!', whose word 'zebra'"),
@@ -203,7 +203,7 @@ def test_foreign_files_are_refused_with_the_field(fourrooms, tmp_path):
         ({**good, "codes": good["codes"].astype(np.int64)}, "'codes' is int64"),
         ({**good, "actions": np.where(good["actions"] == 2, 7, good["actions"]).astype(np.uint8)}, "'actions' holds 7"),
         ({**good, "offsets": good["offsets"][::-1].copy()}, "'offsets' do not cut"),
-        ({**good, "codes": np.array([object()])}, "not a whole demonstrations file"),
+        ({**good, "codes": np.array([object()])}, "not a complete demonstrations file"),
     ]
     for arrays, message in cases:
         np.savez(path, **arrays)

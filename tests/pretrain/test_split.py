@@ -1,6 +1,7 @@
 """The split: no level in both parts, the same every time, and back from its file."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from polychromic.errors import UserError
 from polychromic.policies.files import load_policy
 from polychromic.pretrain.demonstrations import NO_SEED, Demonstrations, content_hash
-from polychromic.pretrain.split import load_split, save_split, split_episodes
+from polychromic.pretrain.split import FORMAT, Split, save_split, split_episodes
 
 
 def test_the_split_is_by_episode_and_comes_back_from_its_file(fourrooms, tmp_path):
@@ -26,16 +27,12 @@ def test_the_split_is_by_episode_and_comes_back_from_its_file(fourrooms, tmp_pat
     assert not set(whole.configurations) <= {int(fourrooms.seeds[k]) for k in whole.test}
     path = tmp_path / "configurations.json"
     save_split(path, split)
-    assert load_split(path, task="MiniGrid-FourRooms-v0") == split
+    written = json.loads(path.read_text())
+    assert written.pop("format") == FORMAT
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
+    assert Split(**values) == split
+    assert split.task == "MiniGrid-FourRooms-v0"
     assert split.demonstrations == content_hash(fourrooms)
-    with pytest.raises(UserError, match=r"configurations.json: task is MiniGrid-FourRooms-v0, expected BabyAI-GoTo-v0"):
-        load_split(path, task="BabyAI-GoTo-v0")
-    path.write_text(path.read_text().replace('"train"', '"drain"'))
-    with pytest.raises(UserError, match="'train' is not a list"):
-        load_split(path)
-    path.write_text("{")
-    with pytest.raises(UserError, match="not JSON"):
-        load_split(path)
 
 
 def test_too_few_episodes_for_the_configurations(fourrooms):

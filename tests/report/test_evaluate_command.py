@@ -49,7 +49,7 @@ def test_mistakes_get_one_line(results, tmp_path, capsys):
         ([str(foreign)], "has no config.json"),
         ([str(half)], "has no policy.safetensors"),
         ([str(strange)], "not a run of polychromic finetune"),
-        ([str(tmp_path / "broken.safetensors")], "not a whole safetensors file"),
+        ([str(tmp_path / "broken.safetensors")], "not a complete safetensors file"),
         ([str(policy_file), "--attempts", "0"], "attempts is 0"),
         ([str(policy_file), "--attempts", "1000000000"], "attempts is 1000000000"),
         ([str(policy_file), "--seed", "-1"], "seed is -1"),

@@ -10,7 +10,7 @@ from reproduction.lines import Stored
 from reproduction.plan import expand, make_cell
 from reproduction.plans import FULL, GRID_READINGS, PLANS
 from reproduction.records import Results, check_same, resolved
-from reproduction.stored_settings import complete, current_words
+from reproduction.stored_settings import complete, current_settings
 
 from polychromic.finetuning.config import Config, make_config
 from reproduction import stored_settings
@@ -35,8 +35,8 @@ def read_back(path, change):
 
 def test_no_forks_was_once_a_fork_rule(tmp_path):
     now = {"fork_rule": "spaced", "forks_per_rollout": 0, "window": 3}
-    assert current_words({"fork_rule": "none", "window": 3}) == now
-    assert current_words({"fork_rule": "spaced"}) == {"fork_rule": "spaced"}
+    assert current_settings({"fork_rule": "none", "window": 3}) == now
+    assert current_settings({"fork_rule": "spaced"}) == {"fork_rule": "spaced"}
 
     def earlier(record):
         record["config"]["fork_rule"] = record["settings"]["fork_rule"] = "none"

@@ -45,7 +45,7 @@ def test_killed_workers_change_nothing(calm, policy_file, tmp_path, capsys):
     history = [attempts(folder) for folder in find_cells(tmp_path)]
     begun = sum("began" in line for lines in history for line in lines)
     assert begun == 6 + len(killer.killed)
-    assert f"{len(killer.killed)} attempts repeated" in capsys.readouterr().out
+    assert f"{len(killer.killed)} retries" in capsys.readouterr().out
     # All is done: nothing is begun again, whatever it was made with.
     capsys.readouterr()
     config = find_cells(tmp_path)[0] / "config.json"

@@ -84,7 +84,7 @@ def test_a_cell_ends_as_the_same_one_of_a_sweep_and_is_then_left_alone(cell, cal
     assert run_cell(cell).state == "done"
     assert len(attempts(cell)) == 2
     status = read_status(cell)
-    assert (status.iteration, status.iterations, status.attempts) == (4, 4, 1)
+    assert (status.iteration, status.iterations, status.tries) == (4, 4, 1)
     assert status.success is not None
     assert not holders(cell.parent)
 
@@ -151,7 +151,7 @@ def test_a_cell_that_its_name_no_longer_describes_is_not_begun(cell, policy_file
     write_json(cell / "cell.json", without_checksum(described.replace(str(policy_file), "fourrooms")))
     outcome = run_cell(cell)
     assert (outcome.state, outcome.hopeless) == ("failed", True)
-    assert "is named after another policy" in outcome.message
+    assert "was made with another policy" in outcome.message
     assert not (cell / "config.json").exists()
 
 
@@ -168,7 +168,7 @@ def test_only_what_happened_in_its_folder_is_told_of_it(tmp_path):
 def test_a_torn_line_of_the_history_costs_only_itself(cell):
     (cell / "attempts.jsonl").write_text('{"began": 1, "pid": 2}\n{"ended": 3, "sta')
     note(cell, {"began": 4, "pid": 5})
-    assert read_status(cell).attempts == 2
+    assert read_status(cell).tries == 2
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize("target", [one for one in damage.TARGETS if one.name in ("policy", "demonstrations")])
 def test_damaged_policies_and_demonstrations(files, target):
     expected = getattr(damage, target.read)(files / target.folder)
-    outcomes = [damage.attempt(str(files), target, index, expected) for index in range(120)]
+    outcomes = [damage.damage_one(str(files), target, index, expected) for index in range(120)]
     bad = [one for one in outcomes if one[2] in damage.FAILURES]
     assert not bad, bad[:5]
     assert sum(one[2] == "refused" for one in outcomes) > 60

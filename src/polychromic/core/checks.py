@@ -1,4 +1,4 @@
-"""What every public function asks of its arguments, in words that name the argument, its value and the rule."""
+"""Argument checks of the public functions. Messages name the argument, its value and the rule."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Seed = np.random.Generator | int | None
 
-# What can differ from itself.
+# Types with values that differ from themselves (NaN, NaT).
 _NUMBERS = (float, complex, decimal.Decimal, np.inexact, np.datetime64, np.timedelta64)
-ROUNDING = 1e-6  # what float32 arithmetic may add to a number that should lie in [0, 1]
+ROUNDING = 1e-6  # how far float32 arithmetic may push a number out of [0, 1]
 
 
 # ------------------------------------------------------------------ single values
@@ -48,7 +48,7 @@ def real_number(name: str, value: Any, low: float, high: float) -> float:
     except TypeError:
         raise UserError(f"{name} is {value!r}; it must be a number between {low:g} and {high:g}") from None
     if not low <= number <= high:
-        raise UserError(f"{name} is {value}; it must lie between {low:g} and {high:g}")
+        raise UserError(f"{name} is {value}; it must be between {low:g} and {high:g}")
     return number
 
 
@@ -81,7 +81,7 @@ def generator(rng: Any) -> np.random.Generator:
 
 
 def group_axes(groups: Any) -> tuple[int, ...]:
-    """The leading axes of a result."""
+    """The leading axes of a result, checked."""
     if not isinstance(groups, tuple | list):
         raise UserError(f"groups is {groups!r}; it must be a tuple of axis lengths, such as (16,)")
     return tuple(whole_number("groups", axis, at_least=0) for axis in groups)
@@ -93,7 +93,7 @@ def group_axes(groups: Any) -> tuple[int, ...]:
 def read_array(name: str, value: Any) -> NDArray[Any]:
     """`value` as NumPy reads it, or an error that says why it cannot."""
     if isinstance(value, np.ma.MaskedArray):
-        raise UserError(f"{name} is a masked array; fill in or leave out its masked entries")
+        raise UserError(f"{name} is a masked array; fill in or remove its masked entries")
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -142,7 +142,7 @@ def bool_array(name: str, value: Any) -> NDArray[np.bool_]:
 
 
 def unit_interval(name: str, array: Floats) -> Floats:
-    """`array`, if all of it lies in [0, 1]; what rounding put outside is put back."""
+    """`array`, if all of it is in [0, 1]; entries just outside by rounding are clipped."""
     if array.size == 0:
         return array
     low, high = array.min(), array.max()
@@ -254,7 +254,7 @@ def _codes(labels: Any, shape: tuple[int, ...], name: str) -> Ints:
     try:
         flat = [codes.setdefault(label, len(codes)) for label in _walk(labels, shape, name)]
     except TypeError as error:
-        raise UserError(f"{name} holds something that cannot be compared by hash: {error}") from error
+        raise UserError(f"{name} holds a label that cannot be hashed: {error}") from error
     return np.array(flat, dtype=np.int64).reshape(shape)
 
 
@@ -272,11 +272,11 @@ def _walk(labels: Any, shape: tuple[int, ...], name: str) -> Iterator[Any]:
 
 
 def check_label(label: Any, name: str) -> None:
-    """Refuse a label that equals only itself: it would make every rollout a strategy of its own, without a word."""
+    """Refuse a label that equals only itself: it would silently make every rollout a strategy of its own."""
     for part in _parts(label):
         kind: Any = type(part)
         by_identity = kind.__hash__ is object.__hash__ or (
-            kind.__eq__ is object.__eq__ and not isinstance(part, enum.Enum)  # of whose members there is one each
+            kind.__eq__ is object.__eq__ and not isinstance(part, enum.Enum)  # each enum member exists once
         )
         if by_identity or (hasattr(part, "__array__") and not isinstance(part, np.generic)):
             raise UserError(
@@ -289,9 +289,9 @@ def check_label(label: Any, name: str) -> None:
 
 
 def _parts(label: Any) -> Iterator[Any]:
-    """A label and, of tuples and frozensets, which are as equal as what is in them, all that is in it."""
+    """A label and, if it is a tuple or frozenset, everything inside it: those are equal if their contents are."""
     if label is None:
-        return  # there is only one
+        return  # None compares by identity, and there is only one
     yield label
     if isinstance(label, tuple | frozenset):
         for part in label:

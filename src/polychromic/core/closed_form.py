@@ -24,7 +24,7 @@ and the rule d = 0 for sets that hold only label a takes off, with h(m) = C(m �
       h_a (R_i + (n − 1)/(m_a − 1) (S_a − R_i)).
 
 Sorted by R_i, S_a and what a group shares, every coefficient is a function of m_a alone: a table per (N, n). The cost
-of a group is O(N) after its labels are sorted. `tests/core/test_polychromic.py` holds it against enumeration.
+of a group is O(N) after its labels are sorted. `tests/core/test_polychromic.py` compares it with enumeration.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def mean_score_of_sets_with(returns: Floats, labels: NDArray[Any], set_size: int
     tables = _tables(num_rollouts, set_size, homogeneous_zero)
     own, shared, one_per_rollout, two_per_rollout, two = tables.by_count[:, same_count]
     total = _total(reward)
-    # Σ_b x_b is the sum over rollouts of x_b / m_b, so that nothing but arrays [groups, N] is needed.
+    # Σ_b x_b is the sum over rollouts of x_b / m_b, so that only arrays [groups, N] are needed.
     score = (
         reward * (own + _total(one_per_rollout))
         + tables.chance_of_other
@@ -70,7 +70,7 @@ def best_of_sets_with(returns: Floats, set_size: int) -> Floats:
 
         E_i = (C(i, n − 1) R_i + Σ_{k>i} C(k − 1, n − 2) R_k) / C(N − 1, n − 1).
 
-    Equal returns may stand in either order: the maximum is the same number.
+    Equal returns may come in either order: the maximum is the same.
     """
     num_rollouts = returns.shape[-1]
     own, above = _best_of_tables(num_rollouts, set_size)
@@ -86,7 +86,7 @@ def best_of_sets_with(returns: Floats, set_size: int) -> Floats:
 def _best_of_tables(num_rollouts: int, set_size: int) -> tuple[Floats, Floats]:
     """C(k, n − 1) and C(k − 1, n − 2), each over C(N − 1, n − 1), for k = 0 … N − 1."""
     whole = comb(num_rollouts - 1, set_size - 1)
-    # Python divides whole numbers of any length and rounds once, so nothing overflows.
+    # Python divides integers of any length and rounds once, so nothing overflows.
     own = np.array([comb(k, set_size - 1) / whole for k in range(num_rollouts)])
     above = np.array([comb(k - 1, set_size - 2) / whole if k and set_size > 1 else 0.0 for k in range(num_rollouts)])
     own.flags.writeable = above.flags.writeable = False  # shared by all later calls
@@ -122,18 +122,18 @@ def _tables(num_rollouts: int, set_size: int, homogeneous_zero: bool) -> _Tables
         own, shared = own - alike + others_alike, shared + others_alike
     rollouts = np.maximum(count, 1)
     by_count = np.stack([own, shared, one / rollouts, two / rollouts, two])
-    by_count.flags.writeable = False  # it is shared by all later calls
+    by_count.flags.writeable = False  # shared by all later calls
     return _Tables(by_count, chance_of_other)
 
 
 def _chance_of_missing(pool: int, draws: int) -> Floats:
     """C(pool − m, draws) / C(pool, draws), m = 0, 1, …: the chance that `draws` of `pool` miss m marked ones.
 
-    A running product of ratios: no binomial coefficient is ever formed, so nothing can overflow. The table goes on to
-    m = pool + 2, beyond what fits, so that any count can index it; those entries are 0.
+    A running product of ratios: no binomial coefficient is ever formed, so nothing can overflow. The table continues to
+    m = pool + 2, past the largest possible m, so that any count can index it; those entries are 0.
     """
     table = np.ones(max(pool, 0) + 3)
-    if draws > 0:  # where nothing is drawn, nothing marked can be hit
+    if draws > 0:  # without draws no marked one can be hit
         marked = np.arange(pool + 2)
         table[1:] = np.cumprod(np.clip((pool - marked - draws) / np.maximum(pool - marked, 1), 0.0, None))
     return table

@@ -1,4 +1,4 @@
-"""What does one trajectory get of its sets' scores?"""
+"""How much of its sets' scores does a trajectory get?"""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def set_advantages(
     if num_groups * num_rollouts > MOST_ADVANTAGES:
         raise UserError(
             f"num_rollouts is {num_rollouts} and scores has {num_groups} groups: {num_groups * num_rollouts:.3g} "
-            f"advantages are more than fit into memory"
+            f"advantages do not fit into memory"
         )
     members = sets_of_groups(sets, num_rollouts, set_scores.shape[:-1], "scores")
     num_sets, set_size = members.shape[-2:]
@@ -88,11 +88,11 @@ def leave_one_out_advantages(
     objective: SetObjective = polychromic_objective,
     diversity: Diversity | None = None,
 ) -> Floats:
-    """The trajectory credit that the paper contrasts itself with (section 3.1, after Tang et al.).
+    """The per-trajectory credit that the paper compares itself with (section 3.1, after Tang et al.).
 
         A_i = N / (M n) · Σ_{g∋i} (f(g) − f(g ∖ {i}))
 
-    Here every trajectory of a set has a baseline of its own, so the members of a set do not share a signal.
+    Every trajectory of a set has its own baseline, so the members of a set do not share a signal.
 
     Args:
         sets: rollout indices [M, n] or [..., M, n], n ≥ 2.

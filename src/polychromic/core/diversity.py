@@ -74,7 +74,7 @@ def vendi_diversity(kernel: ArrayLike, *, order: float = 1.0) -> Floats:
     eigenvalues = np.linalg.eigvalsh(array / size)
     if eigenvalues.min(initial=0.0) < -1e-6:
         raise UserError(f"kernel has the eigenvalue {eigenvalues.min() * size:.6g}; it must be positive semi-definite")
-    # Eigenvalues that are zero but for rounding would count as members of their own at small orders.
+    # Eigenvalues that are zero up to rounding would count as members at small orders.
     weights = np.where(eigenvalues > size * np.finfo(np.float64).eps, eigenvalues, 0.0)
     weights /= weights.sum(axis=-1, keepdims=True)
     largest = weights.max(axis=-1, keepdims=True)
@@ -104,7 +104,7 @@ def mean_pairwise_distance(kernel: ArrayLike) -> Floats:
     low, high = array.min(initial=0.0), array.max(initial=1.0)
     if low < -ROUNDING or high > 1 + ROUNDING:
         raise UserError(
-            f"kernel spans [{low:.8g}, {high:.8g}]; similarities must lie in [0, 1] (for cosines give (1 + kernel) / 2)"
+            f"kernel spans [{low:.8g}, {high:.8g}]; similarities must be in [0, 1] (for cosines give (1 + kernel) / 2)"
         )
     size = array.shape[-1]
     if size == 1:
@@ -122,7 +122,7 @@ def kernel_from_embeddings(embeddings: ArrayLike) -> Floats:
     length = np.linalg.norm(array, axis=-1, keepdims=True)
     if (length == 0).any():
         where = [int(i) for i in np.argwhere(length[..., 0] == 0)[0]]
-        raise UserError(f"embeddings{where} is a row of zeros, which has no direction; cosine similarity needs one")
+        raise UserError(f"embeddings{where} is a row of zeros, which has no direction, as cosine similarity needs")
     unit = array / length
     kernel = unit @ np.swapaxes(unit, -1, -2)
     diagonal = np.arange(kernel.shape[-1])

@@ -1,6 +1,6 @@
-"""Intervals by resampling: the one place where random samples are drawn again and percentiles are taken.
+"""Intervals by resampling: the only module that draws resamples and takes percentiles.
 
-Two ways to draw the same thing. For means it is enough to know how often each value is drawn (`resampled_weights`): one
+Two ways to draw the same thing. For means it is enough to know how often each value is drawn (`resampled_counts`): one
 product gives the means of all resamples. Any other statistic needs the resampled values themselves (`resampled_rows`).
 """
 
@@ -48,7 +48,7 @@ def mean_interval(
 
     Args:
         values: [configurations] or [configurations, K] (K metrics at once, all on the same resamples).
-        weights: of the configurations, [configurations]; none: all alike.
+        weights: of the configurations, [configurations]; None: equal weights.
         rng: a generator or a seed.
         confidence: the share of intervals that should hold the mean of the population of configurations.
         resamples: bootstrap samples.
@@ -74,7 +74,7 @@ def bootstrap_interval(
     num_resamples: int = RESAMPLES,
     rng: Seed = None,
 ) -> tuple[float, float]:
-    """A stratified bootstrap interval: runs are resampled within each task, tasks stay as they are.
+    """A stratified bootstrap interval: runs are resampled within each task, tasks are not resampled.
 
     Args:
         scores: [runs] for one task, or [runs, tasks].
@@ -96,8 +96,8 @@ def bootstrap_interval(
     if not callable(statistic) or np.ndim(statistic(table)):
         raise UserError(f"statistic is {statistic!r}; it must be a function from scores [runs, tasks] to one number")
     resamples, drawing = whole_number("num_resamples", num_resamples, at_least=1), generator(rng)
-    # Each task draws runs of its own: stratification by task.
+    # Each task draws its own runs: stratification by task.
     rows = np.stack([resampled_rows(len(table), resamples, drawing) for _ in range(table.shape[1])], axis=-1)
     drawn = np.take_along_axis(table[None], rows, axis=1)  # [resamples, runs, tasks]
-    low, high = percentile_ends(np.array([float(statistic(one)) for one in drawn]), confidence)
+    low, high = percentile_ends(np.array([float(statistic(scores)) for scores in drawn]), confidence)
     return float(low), float(high)

@@ -35,12 +35,12 @@ def pass_at_k(num_attempts: ArrayLike, num_successes: ArrayLike, k: int | Sequen
     Returns:
         [...] for one k, [..., K] for several.
     """
-    made, succeeded = _counts("num_attempts", num_attempts), _counts("num_successes", num_successes)
+    attempted, succeeded = _counts("num_attempts", num_attempts), _counts("num_successes", num_successes)
     try:
-        attempts, successes = np.broadcast_arrays(made, succeeded)
+        attempts, successes = np.broadcast_arrays(attempted, succeeded)
     except ValueError:
         raise UserError(
-            f"num_attempts has shape {made.shape} and num_successes {succeeded.shape}; they must fit together"
+            f"num_attempts has shape {attempted.shape} and num_successes {succeeded.shape}; they must fit together"
         ) from None
     too_many = successes > attempts
     if too_many.any():
@@ -49,7 +49,7 @@ def pass_at_k(num_attempts: ArrayLike, num_successes: ArrayLike, k: int | Sequen
             "there cannot be more successes than attempts"
         )
     ks = _ks(k, int(attempts.min(initial=np.iinfo(np.int64).max)))
-    # Few distinct (attempts, successes) pairs occur; each is worked out once.
+    # Few distinct (attempts, successes) pairs occur; each is computed once.
     pairs, which = np.unique(np.stack([attempts.ravel(), successes.ravel()]), axis=1, return_inverse=True)
     table = np.array([_hit_chance(int(n), int(c), ks) for n, c in pairs.T]).reshape(-1, len(ks))
     result = table[which.ravel()].reshape(*attempts.shape, len(ks))
@@ -117,7 +117,7 @@ def _hit_chance(num_attempts: int, marked: int, ks: Ints) -> Floats:
 def _counts(name: str, value: ArrayLike) -> Ints:
     array = float_array(name, value, ndim_at_least=0)
     if (array < 0).any() or (array != np.round(array)).any():
-        raise UserError(f"{name} must hold whole numbers from 0 on; it spans [{array.min():g}, {array.max():g}]")
+        raise UserError(f"{name} must hold whole numbers, 0 or more; it spans [{array.min():g}, {array.max():g}]")
     return array.astype(np.int64)
 
 
@@ -126,5 +126,5 @@ def _ks(k: int | Sequence[int] | Ints, most: int) -> Ints:
     if ks.dtype.kind not in "iu" or ks.ndim != 1 or ks.size == 0:
         raise UserError(f"k is {k!r}; it must be a whole number or a list of them")
     if ks.min() < 1 or ks.max() > most:
-        raise UserError(f"k spans {ks.min()} to {ks.max()}; it must lie between 1 and the attempts made ({most})")
+        raise UserError(f"k spans {ks.min()} to {ks.max()}; it must be between 1 and the attempts made ({most})")
     return ks.astype(np.int64)

@@ -56,7 +56,7 @@ def best_of(returns: ArrayLike, diversity: ArrayLike | None = None) -> Floats:  
 
 
 class PolychromicConditionWarning(UserWarning):
-    """A condition of the paper's definition of a polychromic objective fails on the given samples."""
+    """The given samples violate a condition of the paper's definition of a polychromic objective."""
 
 
 class ConditionFigures(NamedTuple):
@@ -130,7 +130,7 @@ def product_objective(
 
     Condition 3 (both parts share one range) is checked here for the declared ranges and at every call for the
     values; conditions 1 and 2 (the signs of two covariances) are measured by `score_sets`, which warns with the
-    figures where they fail.
+    numbers where they fail.
 
     Args:
         reward_part: φ^(R), from the returns of a set [..., n] to [...]; `best_of`, say.
@@ -164,7 +164,7 @@ def score_sets(
 ) -> Floats:
     """f(s, g) for every set g of every group.
 
-    Labels or the kernel are given once a group and only indexed per set.
+    Labels or the kernel are given once per group and only indexed per set.
 
     Args:
         sets: rollout indices [M, n], or [..., M, n] with the group axes of `returns`.
@@ -174,7 +174,7 @@ def score_sets(
         objective: from set returns [..., M, n] and diversity [..., M] to scores [..., M].
         diversity: from labels [..., M, n] or a kernel [..., M, n, n] to [..., M]. By default `distinct_fraction`
             for labels and `vendi_diversity` for a kernel. Where neither is given the objective gets None instead,
-            which suits those that do not look at diversity (`mean_return`, `best_of`).
+            which suits objectives that ignore diversity (`mean_return`, `best_of`).
 
     Returns:
         [..., M].
@@ -215,16 +215,18 @@ def _diversity_of_sets(
         raise UserError("diversity is given without labels or a kernel to read")
     else:
         return None, None
-    found = float_array("diversity", value, ndim_at_least=0)
-    if found.shape != members.shape[:-1]:
-        raise UserError(f"diversity returned shape {found.shape}; one value per set is needed: {members.shape[:-1]}")
-    return found, set_labels
+    diversities = float_array("diversity", value, ndim_at_least=0)
+    if diversities.shape != members.shape[:-1]:
+        raise UserError(
+            f"diversity returned shape {diversities.shape}; one value per set is needed: {members.shape[:-1]}"
+        )
+    return diversities, set_labels
 
 
 def _diversity_for(diversity: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
     """The diversity of sets whose returns have the shape [*shape, n]."""
     if diversity is None:
-        raise UserError("diversity is missing; give the labels or the kernel that it is worked out from")
+        raise UserError("diversity is missing; give the labels or the kernel to compute it from")
     array = float_array("diversity", diversity, ndim_at_least=0)
     if array.shape != shape:
         raise UserError(f"diversity has shape {array.shape}; returns have {shape} sets, each with one diversity")
@@ -247,15 +249,15 @@ def _covariance(first: Floats, second: NDArray[Any]) -> float:
     return float((centred * (second - second.mean(axis=-1, keepdims=True))).mean())
 
 
-def _warn_of_conditions(figures: ConditionFigures) -> None:
-    # Samples in which nothing varies say nothing about a sign; what rounding leaves of a zero is far below this.
+def _warn_of_conditions(sample: ConditionFigures) -> None:
+    # Samples without variation say nothing about a sign; the rounding error of a zero is far below this.
     rounding = 1e-12
     failed = []
-    if figures.reward_covariance < -rounding:
-        failed.append(f"Cov(reward part, sum of returns) = {figures.reward_covariance:.4g}, should be > 0")
-    if figures.homogeneity_covariance > rounding:
+    if sample.reward_covariance < -rounding:
+        failed.append(f"Cov(reward part, sum of returns) = {sample.reward_covariance:.4g}, should be > 0")
+    if sample.homogeneity_covariance > rounding:
         failed.append(
-            f"Cov(diversity part, count of the most common label) = {figures.homogeneity_covariance:.4g}, should be < 0"
+            f"Cov(diversity part, count of the most common label) = {sample.homogeneity_covariance:.4g}, should be < 0"
         )
     if failed:
         warnings.warn("; ".join(failed), PolychromicConditionWarning, stacklevel=3)

@@ -32,7 +32,7 @@ from polychromic.errors import UserError
 
 
 class DegenerateSetsWarning(UserWarning):
-    """The sets asked for cannot differ in score, so that nothing would be learned from them."""
+    """The requested sets cannot differ in score, so nothing would be learned from them."""
 
 
 def polychromic_advantages(
@@ -61,7 +61,7 @@ def polychromic_advantages(
     Args:
         returns: [..., N], in [0, 1]; the last axis is a group of rollouts from the same state.
         labels: [..., N]; equal labels mark rollouts that count as the same.
-        set_size: n. Larger sets press longer for diversity: once n draws all differ, there is nothing to gain.
+        set_size: n. Larger sets ask for more diversity: once n draws all differ, there is nothing to gain.
         num_sets: 'all', or M random sets per group (the paper's M = 4).
         credit: 'sum', 'mean' or 'last', as in `set_advantages`; 'last' needs a number of sets.
         baseline: 'mean' or 'leave_one_out', as in `set_advantages`.
@@ -82,7 +82,7 @@ def polychromic_advantages(
     if isinstance(num_sets, str):
         one_of("num_sets", num_sets, ("all",))
         if credit == "last":
-            raise UserError("credit is 'last' with num_sets='all'; the last of all sets means nothing: give a number")
+            raise UserError("credit is 'last' with num_sets='all'; 'all' has no last set: give a number")
     else:
         num_sets = whole_number("num_sets", num_sets, at_least=1)
     draws = None if isinstance(num_sets, str) else generator(rng)
@@ -98,7 +98,7 @@ def polychromic_advantages(
             if baseline == "leave_one_out":
                 count = comb(group_returns.shape[-1], size)
                 advantages *= count / max(count - 1, 1)
-            # A trainer may divide by a group's deviation: what is 0 but for rounding must be 0.
+            # A trainer may divide by a group's standard deviation, so a 0 must not carry rounding errors.
             return np.where(np.abs(advantages) < 1e-15, 0.0, advantages)
         sets = random_sets(group_returns.shape[-1], size, num_sets, groups=group_returns.shape[:-1], rng=draws)
         scores = score_sets(
@@ -143,7 +143,7 @@ def polychromic_kernel_advantages(
     diversity: Diversity = vendi_diversity,
     rng: Seed = None,
 ) -> Floats:
-    """`polychromic_advantages` for rollouts that are more or less alike instead of the same or not.
+    """`polychromic_advantages` for graded similarity instead of labels.
 
     f(g) = mean return of g × diversity of g's part of the kernel. There is no closed form, so `num_sets="all"`
     enumerates the C(N, n) sets, at most a million of them.

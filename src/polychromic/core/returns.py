@@ -1,6 +1,6 @@
 """Returns and advantages of single trajectories, on ragged batches.
 
-Steps of all trajectories lie one after another in flat arrays [S]; `offsets` [K + 1] says where each begins:
+Steps of all trajectories follow one another in flat arrays [S]; `offsets` [K + 1] says where each begins:
 trajectory k owns steps offsets[k] … offsets[k + 1] − 1.
 """
 
@@ -56,7 +56,9 @@ def gae(
     """
     reward, value = _flat("rewards", rewards), _flat("values", values)
     if value.shape != reward.shape:
-        raise UserError(f"values has shape {value.shape} and rewards {reward.shape}; both must be alike, [S]")
+        raise UserError(
+            f"values has shape {value.shape} and rewards {reward.shape}; both must have the same shape, [S]"
+        )
     bounds = _bounds(offsets, len(reward))
     discount = real_number("discount", discount, 0.0, 1.0)
     gae_lambda = real_number("gae_lambda", gae_lambda, 0.0, 1.0)
@@ -79,7 +81,7 @@ def gae(
 
 
 def _backward_sum(terms: Floats, bounds: Ints, factor: float) -> Floats:
-    """x_t = terms_t + factor · x_{t+1} within each trajectory, all trajectories in step from their ends."""
+    """x_t = terms_t + factor · x_{t+1} within each trajectory; all trajectories advance together, from their ends."""
     lengths = np.diff(bounds)
     result = np.empty_like(terms)
     # Longest first, so that the trajectories still running at step `back` from the end are a prefix.

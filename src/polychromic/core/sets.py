@@ -61,7 +61,7 @@ def all_sets(num_rollouts: int, set_size: int) -> Ints:
 def disjoint_sets(num_rollouts: int, set_size: int, *, groups: tuple[int, ...] = (), rng: Seed = None) -> Ints:
     """A random partition into ⌊N/n⌋ sets that share no rollout, [*groups, ⌊N/n⌋, n].
 
-    Where n does not divide N, the N mod n rollouts left over are in no set.
+    Where n does not divide N, the N mod n leftover rollouts are in no set.
     """
     num_rollouts = whole_number("num_rollouts", num_rollouts, at_least=1)
     set_size = set_size_of(set_size, num_rollouts)

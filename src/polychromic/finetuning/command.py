@@ -21,14 +21,14 @@ from polychromic.finetuning.run import is_done
 from polychromic.finetuning.start import prepare
 from polychromic.trust import consent
 
-FAINT = 0.05  # a polychromic signal below this share of GAE's is worth a word
+FAINT = 0.05  # warn if the polychromic signal is below this share of GAE's
 
 
 @dataclass(frozen=True)
 class _Unchecked(Config):
     """Settings of the run; `polychromic.make_config` takes the same."""
 
-    # Not checked here: what is wrong is said once all settings are known, in our words.
+    # Not checked here: settings are checked together, with our own messages, once all of them are known.
 
     def __post_init__(self) -> None:
         pass
@@ -36,7 +36,7 @@ class _Unchecked(Config):
 
 @dataclass(frozen=True)
 class Arguments:
-    """Fine-tune a pretrained policy. The same command goes on with an interrupted run.
+    """Fine-tune a pretrained policy. The same command resumes an interrupted run.
 
     Writes a run directory with the resolved configuration, metrics, TensorBoard events, checkpoints and the policy.
     """
@@ -50,9 +50,9 @@ class Arguments:
     settings: Path | None = None
     """A TOML or JSON file of settings (names as below, with underscores); options on the command line win."""
     preset: str = "default"
-    """default (on the paper's grid tasks the settings of a search), or paper: its table and pseudocode literally."""
+    """default (on the paper's grid tasks, settings found by a search), or paper: its table and pseudocode literally."""
     horizon: int = 0
-    """H: most steps of an episode. 0: 100 on grid levels, 9 tokens for triangle."""
+    """H: maximum steps of an episode. 0: 100 on grid levels, 9 tokens for triangle."""
     time_penalty: float | None = None
     """A success after t steps pays 1 − time_penalty · t/H (grid tasks only, where it is 0.5 if not given)."""
     observation: str = ""
@@ -62,7 +62,7 @@ class Arguments:
     config: tyro.conf.OmitArgPrefixes[_Unchecked] = field(default_factory=_Unchecked)
 
 
-# What a settings file may hold beside the fields of Config.
+# What a settings file may hold besides the fields of Config.
 TASK_OPTIONS: dict[str, type] = {"policy": str, "horizon": int, "time_penalty": float, "observation": str, "wandb": str}
 
 
@@ -85,9 +85,9 @@ def finetune_command(args: Sequence[str]) -> int:
     else:
         with _wandb(given.wandb, out, config) as also, _bar(config, given.task) as show:
 
-            def watch(iteration: int, figures: Mapping[str, Any]) -> None:
-                show(iteration, figures)
-                also(iteration, figures)
+            def watch(iteration: int, metrics: Mapping[str, Any]) -> None:
+                show(iteration, metrics)
+                also(iteration, metrics)
 
             result = finetune(world, saved, config, out=out, watch=watch)
     _summarise(result, out)
@@ -95,37 +95,39 @@ def finetune_command(args: Sequence[str]) -> int:
 
 
 def parse(args: Sequence[str]) -> tuple[Arguments, Config]:
-    """The arguments; task, method, preset and settings file decide the defaults, so they are read before all others."""
+    """Parse the arguments. Task, method, preset and settings file decide the defaults, so they are read first."""
     first, named = _given(args)
     settings = read_table("settings", first.settings) if first.settings else {}
     consent().check_settings(functions_in(settings), first.settings or "")
     chosen = {"method": settings.pop("method", "poly-ppo"), "preset": settings.pop("preset", "default")}
     chosen |= {"method": first.config.method} if "method" in named else {}
     chosen |= {"preset": first.preset} if "preset" in named else {}
-    own = {name: _task_option(name, settings.pop(name)) for name in TASK_OPTIONS if name in settings}
+    options = {name: _task_option(name, settings.pop(name)) for name in TASK_OPTIONS if name in settings}
     explicit = {name: value for name, value in asdict(first.config).items() if name in named and name != "method"}
-    # Defaults follow from the method and the task, some from other settings: all that is given goes in at once.
+    # Defaults depend on the method and the task, some on other settings: pass everything that is given at once.
     config = make_config(chosen["method"], first.task, preset=chosen["preset"], **{**settings, **explicit})
-    shown = Arguments(task=first.task, preset=chosen["preset"], config=_Unchecked(**asdict(config)), **own)
+    shown = Arguments(task=first.task, preset=chosen["preset"], config=_Unchecked(**asdict(config)), **options)
     return tyro.cli(Arguments, args=list(args), default=shown, prog="polychromic finetune"), config
 
 
 def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
-    """The arguments before defaults are known, and the names of those that are there.
+    """The arguments before defaults are known, and the names of those that were given.
 
-    They are parsed twice with defaults that differ everywhere: what is the same in both was given.
+    They are parsed twice with defaults that differ everywhere: a value that is the same in both was given.
     """
-    rest = [arg for arg in args if arg not in ("-h", "--help")]  # help is for when the defaults are known
+    rest = [arg for arg in args if arg not in ("-h", "--help")]  # help is shown once the defaults are known
     config = _Unchecked()
     other = _Unchecked(**{name: _another(name, value) for name, value in asdict(config).items()})
     defaults = (Arguments(config=config), Arguments(preset="", config=other))
-    first, second = (tyro.cli(Arguments, args=rest, default=one, prog="polychromic finetune") for one in defaults)
-    one, two = ({**vars(given), **vars(given.config)} for given in (first, second))
-    return first, frozenset(name for name in one if one[name] == two[name])
+    first, second = (
+        tyro.cli(Arguments, args=rest, default=default, prog="polychromic finetune") for default in defaults
+    )
+    values, others = ({**vars(given), **vars(given.config)} for given in (first, second))
+    return first, frozenset(name for name in values if values[name] == others[name])
 
 
 def _another(name: str, value: Any) -> Any:
-    """A value of the same type that differs."""
+    """A different value of the same type."""
     hint = get_type_hints(Config)[name]
     if get_origin(hint) is Literal:
         return next(choice for choice in get_args(hint) if choice != value)
@@ -150,28 +152,27 @@ def _task_option(name: str, value: Any) -> Any:
 
 @contextmanager
 def _bar(config: Config, task_name: str) -> Iterator[Watcher]:
-    """A line on the terminal with what matters while a run goes on."""
+    """A progress line on the terminal during a run."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None if console.width > 100 else 8),
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[metrics]}"),
     )
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task(f"{config.method} {task_name}", total=config.iterations, figures="compiling")
+        task = progress.add_task(f"{config.method} {task_name}", total=config.iterations, metrics="compiling")
         evaluated = ""
 
-        def watch(iteration: int, figures: Mapping[str, Any]) -> None:
+        def watch(iteration: int, metrics: Mapping[str, Any]) -> None:
             nonlocal evaluated
-            if "success" in figures and console.width > 100:
-                evaluated = f" │ evaluated: success {figures['success']:.2f}, coverage {figures['coverage']:.2f}"
-            shown = (
-                f"{figures['successes']:.2f} won, {figures['distinct_per_group']:.1f} ways, "
-                f"{figures['steps'] / figures['seconds'] / 1000:.1f}k/s{evaluated}"
-            )
-            progress.update(task, completed=iteration + 1, figures=shown)
+            if "success" in metrics:
+                evaluated = f" │ evaluated: success {metrics['success']:.2f}, coverage {metrics['coverage']:.2f}"
+            shown = f"success {metrics['successes']:.2f}, {metrics['distinct_per_group']:.1f} strategies"
+            if console.width > 100:
+                shown += f", {metrics['steps'] / metrics['seconds'] / 1000:.1f}k steps/s{evaluated}"
+            progress.update(task, completed=iteration + 1, metrics=shown)
 
         yield watch
 
@@ -179,7 +180,7 @@ def _bar(config: Config, task_name: str) -> Iterator[Watcher]:
 @contextmanager
 def _wandb(project: str, out: Path, config: Config) -> Iterator[Watcher]:
     if not project:
-        yield lambda _iteration, _figures: None
+        yield lambda _iteration, _metrics: None
         return
     from polychromic.integrations.wandb import logging_to_wandb
 
@@ -195,7 +196,7 @@ def _summarise(result: Result, out: Path) -> None:
     config = result.policy.info.made.get("config", {})
     if ratios and sum(ratios) / len(ratios) < FAINT and config.get("normalise") == "joint":
         print(
-            f"polychromic advantages were {sum(ratios) / len(ratios):.2%} of the size of GAE's: normalised together "
+            f"polychromic advantages were {sum(ratios) / len(ratios):.2%} of the size of GAE's: normalised together, "
             "they hardly count; --normalise per-kind gives both the same weight"
         )
     print(f"run: {out}")

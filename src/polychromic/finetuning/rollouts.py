@@ -1,4 +1,4 @@
-"""What one iteration passes forward: rollouts as flat arrays, then what the update should aim at."""
+"""The data of one iteration: rollouts as flat arrays, then the targets of the update."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Rollouts:
     A trunk rollout is a vine from the initial state, so both kinds look alike here.
     """
 
-    obs: dict[str, NDArray[Any]]  # what the policy saw, each [S, …]
-    tables: dict[str, NDArray[Any]]  # what all steps share (the missions of these configurations), indexed from `obs`
+    obs: dict[str, NDArray[Any]]  # the policy's inputs, each [S, …]
+    tables: dict[str, NDArray[Any]]  # shared by all steps (the missions of these configurations), indexed by `obs`
     actions: NDArray[np.int64]  # [S]
     log_probs: NDArray[np.float32]  # log π_β(a_t | s_t), [S]
     logits: NDArray[np.float32]  # of π_β, [S, A]
@@ -26,7 +26,7 @@ class Rollouts:
     rewards: NDArray[np.float32]  # [S]
     offsets: NDArray[np.int64]  # [K + 1]
     configurations: NDArray[np.int64]  # of each trajectory, [K]
-    terminated: NDArray[np.bool_]  # ended in the task's own way and not by the time limit, [K]
+    terminated: NDArray[np.bool_]  # ended by the task itself and not by the time limit, [K]
     success: NDArray[np.bool_]  # reached the goal, [K]
     final_values: NDArray[np.float32]  # V of the state after the last step, [K]; 0 where terminated
     labels: NDArray[np.uint64]  # which set of places it visited, [K]: equal labels, equal sets
@@ -53,7 +53,7 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class Targets:
-    """What the update aims at, one entry per step, and numbers worth watching."""
+    """The targets of the update, one entry per step, and metrics to log."""
 
     advantages: NDArray[np.float32]  # [S]
     value_targets: NDArray[np.float32]  # [S]

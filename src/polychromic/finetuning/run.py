@@ -1,14 +1,14 @@
-"""A run on disk: what was asked for, what happened, and where to resume after an interruption.
+"""A run on disk: its settings, its metrics, and where to resume after an interruption.
 
 config.json            the resolved configuration, the task and the policy that it started from
 metrics.jsonl          a line per iteration
 evaluations.jsonl      a line per evaluation
-timing.jsonl           wall-clock seconds, apart from the metrics so that these are the same in every repetition
-tensorboard/           the same figures as events
-checkpoint.safetensors all that the next iteration needs; replaced atomically
+timing.jsonl           wall-clock seconds, apart from the metrics, which are the same in every repetition
+tensorboard/           the same metrics as events
+checkpoint.safetensors everything that the next iteration needs; replaced atomically
 policy.safetensors     the policy at the end
 policy-N.safetensors   the policy after N iterations, if `kept_policies` asks for some
-done.json              there when the run is complete
+done.json              present once the run is complete
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from polychromic.policies.tensors import (
 
 CHECKPOINT_FORMAT = "polychromic-checkpoint-1"
 TIMING = "timing.jsonl"
-# What may lie in a folder before its run begins: its lock, and what a sweep says about it.
+# Files that may be in a folder before its run begins: its lock, and those of a sweep.
 BESIDE = (".lock", "cell.json", "cell.lock", "settings.json", "attempts.jsonl", "log.txt")
 # Files that are replaced whole.
 WHOLE = ("config.json", "checkpoint.safetensors", "policy.safetensors", "policy-*.safetensors", "done.json")
@@ -60,11 +60,11 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Header(TypedDict):
-    """What a checkpoint says beside its arrays."""
+    """The header of a checkpoint."""
 
     iteration: Count
     log_bytes: dict[str, Count]
-    log_sha256: NotRequired[dict[str, str]]  # of so many bytes; not in checkpoints of earlier versions
+    log_sha256: NotRequired[dict[str, str]]  # of the first `log_bytes` bytes; not in checkpoints of earlier versions
 
 
 class _Description(TypedDict):
@@ -73,7 +73,7 @@ class _Description(TypedDict):
 
 
 class _Done(TypedDict):
-    """What the mark of a complete run says beside the figures of its last evaluation."""
+    """What done.json holds besides the metrics of the last evaluation."""
 
     iterations: Count
     log_sha256: NotRequired[dict[str, str]]
@@ -88,7 +88,7 @@ class Checkpoint(NamedTuple):
 
 
 class Run:
-    """An open run directory. One process at a time may hold it."""
+    """An open run directory. Only one process at a time can hold it."""
 
     def __init__(self, folder: Path, description: Mapping[str, Any]) -> None:
         """Open a new folder, or one that was made for exactly the same run."""
@@ -108,7 +108,7 @@ class Run:
             except BlockingIOError as error:
                 raise UserError(f"out: another process is writing to {folder}") from error
         try:
-            check_folder(folder, described)  # again: now nobody else can change it
+            check_folder(folder, described)  # again, now that no other process can change it
             remove_partial(folder, WHOLE)
             if not (folder / "config.json").exists() or not _has_begun(folder):
                 with self._telling(everywhere=True):
@@ -130,16 +130,16 @@ class Run:
         with contextlib.ExitStack() as closing:
             for file in (*self._logs.values(), self._board, self._lock):
                 if file is not None:
-                    # What a full disk did not take cannot be written now either, and why is known by then.
+                    # What a full disk refused cannot be written now either, and the reason is already known.
                     if quietly:
                         closing.enter_context(contextlib.suppress(OSError))
                     closing.callback(file.close)
 
     @contextlib.contextmanager
     def _telling(self, *, everywhere: bool = False) -> Iterator[None]:
-        """A full disk, or what else the system says about a file of the run, is told in one line.
+        """Report a full disk, or any other system error about a file of the run, in one line.
 
-        everywhere: of any file; else only of the run's, as a world may have files of its own.
+        everywhere: errors about any file; otherwise only the run's own, as a world may have files of its own.
         """
         try:
             yield
@@ -167,14 +167,14 @@ class Run:
         with self._telling(everywhere=True):
             kept = {name: self._kept(path, name, header) for name in LOGS}
             for name in LOGS:
-                # What was written after the checkpoint will be written again.
+                # Lines after the checkpoint will be written again.
                 self._logs[name] = open_log(self.folder / name)
                 self._logs[name].truncate(kept[name])
         self._saved = checkpoint.iteration
         return checkpoint
 
     def _kept(self, path: Path, name: str, header: _Header) -> int:
-        """How much of a log belongs to the checkpoint; refused where one does not go with the other."""
+        """How many bytes of a log belong to the checkpoint; refuses a log that does not match it."""
         file, iteration = self.folder / name, header["iteration"]
         content = file.read_bytes() if file.exists() else b""
         if name == TIMING:
@@ -182,7 +182,7 @@ class Run:
         length = header["log_bytes"].get(name, 0)
         if len(content) < length:
             raise UserError(
-                f"out: {file} is shorter than at the last checkpoint, so lines of it are lost; "
+                f"out: {file} is shorter than at the last checkpoint, so lines are missing; "
                 "put the file back, or give another folder"
             )
         self._digests[name].update(content[:length])
@@ -194,7 +194,7 @@ class Run:
         too_far = self._iterations is not None and iteration > self._iterations
         if name == "metrics.jsonl" and (lines != iteration or too_far):
             raise UserError(
-                f"out: {path} is said to be after {iteration} iterations of {self._iterations}, but {file} has {lines} "
+                f"out: {path} claims {iteration} iterations of {self._iterations}, but {file} has {lines} "
                 "up to it; the checkpoint is damaged: put back a copy, or give another folder"
             )
         return length
@@ -221,24 +221,24 @@ class Run:
         self._saved = checkpoint.iteration
 
     def last_good(self) -> str:
-        """Where a run that cannot continue can be taken up, as the end of a message."""
+        """Where a run that cannot continue can be resumed, as the end of a message."""
         if not self._saved:
             return "; no checkpoint had been written yet"
         path = self.folder / "checkpoint.safetensors"
         return f"; the last good checkpoint, after {self._saved} iterations, is {path}"
 
-    def log(self, name: str, iteration: int, figures: Mapping[str, Any]) -> None:
+    def log(self, name: str, iteration: int, metrics: Mapping[str, Any]) -> None:
         """Add a line to one of `LOGS`, and its numbers to TensorBoard."""
         started = {"start": True} if name == TIMING and not self._timed else {}
         self._timed = self._timed or name == TIMING
-        line = json.dumps({"iteration": iteration, **figures, **started}).encode() + b"\n"
+        line = json.dumps({"iteration": iteration, **metrics, **started}).encode() + b"\n"
         self._logs[name].write(line)
         self._logs[name].flush()
         if name in self._digests:
             self._digests[name].update(line)
         if self._board is None:
             self._board = _Board(self.folder / "tensorboard", iteration)
-        numbers = {key: float(value) for key, value in figures.items() if isinstance(value, int | float)}
+        numbers = {key: float(value) for key, value in metrics.items() if isinstance(value, int | float)}
         self._board.add({f"{name.removesuffix('.jsonl')}/{key}": value for key, value in numbers.items()}, iteration)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
@@ -248,7 +248,7 @@ class Run:
 
 
 class Unsaved:
-    """A run that is kept nowhere but in memory."""
+    """A run that exists only in memory."""
 
     folder: Path | None = None
 
@@ -281,43 +281,43 @@ class Unsaved:
 
 
 def kept_policy_name(iterations: int) -> str:
-    """The file of the policy after so many iterations."""
+    """The file of the policy after this many iterations."""
     return f"policy-{iterations}.safetensors"
 
 
 def kept_policies(folder: Path) -> dict[int, Path]:
-    """The policies that a run kept before its end, by the number of iterations they are after."""
+    """The policies that a run kept before its end, by number of iterations."""
     named = {path.stem.removeprefix("policy-"): path for path in folder.glob("policy-*.safetensors")}
     return {int(number): named[number] for number in sorted(filter(str.isdecimal, named), key=int)}
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a folder holds a complete run. A damaged mark is none: it is made again from the last checkpoint."""
+    """Whether a folder holds a complete run. A damaged done.json is made again from the last checkpoint."""
     return read_json_or(folder / "done.json", _Done, None) is not None
 
 
 def read_done(folder: Path) -> dict[str, Any]:
-    """What a complete run ended in: its iterations and the figures of its last evaluation."""
-    found: dict[str, Any] = read_json(folder / "done.json", _Done)
-    return {name: value for name, value in found.items() if name != "log_sha256"}
+    """The end of a complete run: its iterations and the metrics of its last evaluation."""
+    summary: dict[str, Any] = read_json(folder / "done.json", _Done)
+    return {name: value for name, value in summary.items() if name != "log_sha256"}
 
 
 def check_logs(folder: Path) -> None:
-    """Refuse logs of a complete run that are not as it left them."""
+    """Refuse logs of a complete run that were changed since."""
     for name, digest in read_json_or(folder / "done.json", _Done, {}).get("log_sha256", {}).items():
         log = folder / name
         if name in LOGS and (not log.is_file() or hashlib.sha256(log.read_bytes()).hexdigest() != digest):
-            raise UserError(f"{log} is damaged: it is not as its run left it")
+            raise UserError(f"{log} is damaged: it was changed after its run ended")
 
 
 def _has_begun(folder: Path) -> bool:
-    """Whether there is anything in a run's folder that a new description would make wrong."""
+    """Whether a run's folder holds anything that a new description would contradict."""
     log = folder / "metrics.jsonl"
     return is_done(folder) or (folder / "checkpoint.safetensors").exists() or (log.exists() and log.stat().st_size > 0)
 
 
 def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
-    """Refuse a folder that holds anything but this very run. Nothing is written."""
+    """Refuse a folder that holds anything but this run. Nothing is written."""
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -330,12 +330,12 @@ def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
             raise UserError(f"out: {folder} is not empty ({strange[0]}, …) and holds no run; give a new folder")
         return
     try:
-        found = read_json(path, _Description)
+        described = read_json(path, _Description)
     except UserError as error:
         raise UserError(f"out: {path} was not written by polychromic finetune ({error}); give a new folder") from error
     if not _has_begun(folder):
         return
-    for name, (before, now) in _differences(found, json.loads(json.dumps(description))):
+    for name, (before, now) in _differences(described, json.loads(json.dumps(description))):
         raise UserError(
             f"out: {folder} holds a run with {name} = {before!r}, now it is {now!r}; "
             "give another folder, or the same settings to resume it"
@@ -343,10 +343,10 @@ def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
 
 
 class _Board:
-    """TensorBoard events, written by the caller itself.
+    """TensorBoard events, written in the calling thread.
 
-    tensorboardX's own SummaryWriter leaves it to a thread behind a short queue: on a full disk the thread dies, and the
-    run would wait for it forever instead of saying so.
+    tensorboardX's own SummaryWriter uses a thread with a short queue: on a full disk the thread dies, and the run would
+    wait for it forever without an error.
     """
 
     def __init__(self, folder: Path, first_step: int) -> None:
@@ -355,15 +355,15 @@ class _Board:
 
         folder.mkdir(exist_ok=True)
         self._event = Event
-        # A name of its own for every start within a second.
+        # A different name for every start, even within the same second.
         self._file = EventsWriter(str(folder / "events"), f".{os.getpid()}.{first_step}")
-        # What an earlier start wrote from this step on is hidden.
+        # Hides what an earlier start wrote from this step on.
         self._file.write_event(Event(step=first_step, session_log=SessionLog(status=SessionLog.START)))
 
-    def add(self, figures: Mapping[str, float], step: int) -> None:
+    def add(self, metrics: Mapping[str, float], step: int) -> None:
         from tensorboardX.proto.summary_pb2 import Summary
 
-        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in figures.items()]
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in metrics.items()]
         self._file.write_event(self._event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         self._file.flush()
 
@@ -378,13 +378,13 @@ def _visits(path: Path, keys: Any, counts: Any) -> dict[int, int]:
 
 
 def _timed_before(content: bytes, iteration: int) -> int:
-    """The length of the timing log up to an iteration, or up to where it is damaged: no result needs it.
+    """The length of the timing log up to an iteration, or up to its first damaged line: no result depends on it.
 
-    Seconds differ from run to run, so no checkpoint holds it.
+    Seconds differ from run to run, so checkpoints do not cover this log.
     """
     kept = 0
     for line in content.splitlines(keepends=True):
-        number = next((one.get("iteration") for one in readable_lines(line)), None)
+        number = next((entry.get("iteration") for entry in readable_lines(line)), None)
         if not line.endswith(b"\n") or not isinstance(number, int) or number >= iteration:
             break
         kept += len(line)

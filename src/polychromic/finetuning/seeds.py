@@ -1,7 +1,7 @@
-"""One run with several seeds on several devices: every seed an ordinary run, the updates of all of them in one call.
+"""Several seeds on several devices: every seed is an ordinary run, and one call updates all of them.
 
-Worlds run on the host, seed after seed. What costs most, the update, is vectorised over the seeds of a device with
-`jax.vmap`, and the seeds are sharded over the devices.
+Worlds run on the host, seed after seed. The most expensive part, the update, is vectorised over the seeds of a device
+with `jax.vmap`, and the seeds are sharded over the devices.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def finetune_seeds(
     """Fine-tune a policy with several seeds at once, sharded over devices.
 
     Each seed gets the run directory `out`/SEED, the same that `polychromic.finetune(…, seed=SEED)` makes, and either
-    resumes what the other began. With one seed a device the results are the same to the bit; where a device has
-    several, they are batched, which rounds differently (about 1e-7 in an update).
+    resumes what the other began. With one seed per device the results are bit-identical; several seeds on one
+    device are batched, which rounds differently (about 1e-7 in an update).
 
     Args:
         world: any world.
         saved: the policy to start from.
-        config: the choices of all runs, whose seed is not used; or give `method` and any fields as further arguments.
+        config: the settings of all runs, its seed is ignored; or give `method` and any fields as further arguments.
         seeds: a seed per run; their number must be a multiple of the number of devices.
         out: the folder of the runs. The same call resumes interrupted runs.
         devices: JAX devices. Not given: all.
@@ -77,7 +77,7 @@ def finetune_seeds(
     devices = list(devices or jax.devices())
     if not seeds or len(set(seeds)) != len(seeds) or len(seeds) % len(devices):
         raise UserError(
-            f"seeds is {list(seeds)}; give different ones, as many as a multiple of the {len(devices)} devices"
+            f"seeds is {list(seeds)}; give distinct seeds, a multiple of {len(devices)} (the number of devices)"
         )
     folders = {seed: Path(out) / str(seed) for seed in seeds}
     for seed, folder in folders.items():
@@ -86,9 +86,9 @@ def finetune_seeds(
         runs = []
         for seed, folder in folders.items():
             if not is_done(folder):
-                own = replace(config, seed=seed)
-                run = opened.enter_context(Run(folder, describe_run(world, saved, own)))
-                runs.append(ActiveRun(own, run, run.resume(init_learner(saved.params, own))))
+                seed_config = replace(config, seed=seed)
+                run = opened.enter_context(Run(folder, describe_run(world, saved, seed_config)))
+                runs.append(ActiveRun(seed_config, run, run.resume(init_learner(saved.params, seed_config))))
         train(world, saved, runs, update_all=functools.partial(_update_all, devices))
     return [read_result(folder, saved) for folder in folders.values()]
 
@@ -101,7 +101,7 @@ def _update_all(
         prepare(policy, got.rollouts, got.targets, active.config, got.rng)
         for active, got in zip(runs, experiences, strict=True)
     ]
-    coefficients = experiences[0].coefficients  # a matter of the iteration alone
+    coefficients = experiences[0].coefficients  # depend only on the iteration
     updated = update_seeds(policy, [active.learner for active in runs], data, runs[0].config, coefficients, devices)
     return [
         (learner, step_means(sums, part.num_updates, got.rollouts, got.targets))
@@ -118,28 +118,28 @@ def update_seeds(
     devices: Sequence[Any],
 ) -> list[tuple[Learner, Any]]:
     """One update of each learner on its own data: new learners, and sums of the statistics over the gradient steps."""
-    # Fewer learners than devices, as some catch up: the others stay idle.
+    # Fewer learners than devices while some runs catch up: the other devices stay idle.
     used = devices[: max(size for size in range(1, len(devices) + 1) if len(learners) % size == 0)]
     mesh = Mesh(np.array(used), (AXIS,))
     stacked = _stack([(learner, part) for learner, part in zip(learners, _same_sizes(data), strict=True)])
     placed = jax.device_put(stacked, NamedSharding(mesh, OVER_SEEDS))
     new, sums = _sharded(policy, config, mesh, len(learners) // len(used))(placed, coefficients)
     new, sums = jax.device_get((new, sums))
-    # Forward passes and checkpoints find each learner on the first device, as in a run of its own.
+    # Forward passes and checkpoints expect each learner on the first device, as in a single run.
     apart = [jax.tree.map(lambda leaf, at=number: leaf[at], new) for number in range(len(learners))]
-    return [(jax.device_put(one, used[0]), sums[number]) for number, one in enumerate(apart)]
+    return [(jax.device_put(learner, used[0]), sums[number]) for number, learner in enumerate(apart)]
 
 
 @functools.lru_cache(maxsize=16)
 def _sharded(policy: Policy, config: Config, mesh: Mesh, seeds_each: int) -> Any:
     """The update of all seeds: sharded over the devices, on each of them vectorised over its seeds."""
-    one = update_function(policy, config)
+    update_one = update_function(policy, config)
 
     def on_device(stacked: Any, coefficients: Coefficients) -> Any:
-        if seeds_each == 1:  # nothing to vectorise: the same program, and the same bits, as a run on its own
+        if seeds_each == 1:  # nothing to vectorise: the same program, and the same bits, as a single run
             learner, data = jax.tree.map(lambda leaf: leaf[0], stacked)
-            return jax.tree.map(lambda leaf: leaf[None], one(learner, data, coefficients))
-        return jax.vmap(one, in_axes=(0, 0, None))(*stacked, coefficients)
+            return jax.tree.map(lambda leaf: leaf[None], update_one(learner, data, coefficients))
+        return jax.vmap(update_one, in_axes=(0, 0, None))(*stacked, coefficients)
 
     sharded = jax.shard_map(
         on_device, mesh=mesh, in_specs=(OVER_SEEDS, EVERYWHERE), out_specs=OVER_SEEDS, check_vma=False
@@ -148,7 +148,7 @@ def _sharded(policy: Policy, config: Config, mesh: Mesh, seeds_each: int) -> Any
 
 
 def _same_sizes(data: Sequence[UpdateData]) -> list[UpdateData]:
-    """All padded to the largest; padding is never looked at, and each keeps its own number of gradient steps."""
+    """Pad all to the largest; padding is never read, and each keeps its own number of gradient steps."""
     rows = max(len(part.batch["actions"]) for part in data)
     room = max(len(part.minibatches) for part in data)
     return [

@@ -1,4 +1,4 @@
-"""From names to a run: the world of a task and the policy to start from, as the command and sweeps ask for them."""
+"""From names to a run: the world of a task and the policy to start from, for the command and for sweeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polychromic.policies.fit import check_fits
 
 
 class Start(NamedTuple):
-    """What `finetune` needs beside its configuration."""
+    """What `finetune` needs besides its configuration."""
 
     world: World
     policy: SavedPolicy
@@ -23,8 +23,8 @@ def prepare(
 ) -> Start:
     """The world of a task and the policy to fine-tune on it, checked to fit each other.
 
-    policy: a shipped one by name, or a file ("": the base policy of the task); it names the configurations.
-    observation, horizon, time_penalty: of tasks that have them; empty, 0 and None leave them to policy and task.
+    policy: a shipped policy by name, or a file ("": the task's base policy); it names the configurations.
+    observation, horizon, time_penalty: for tasks that have them; empty, 0 and None take the policy's or the task's.
     """
     saved = load_policy(policy or base_policy_of(task))
     seeds = saved.info.configurations
@@ -37,7 +37,7 @@ def prepare(
 
 
 def base_policy_of(task: str) -> str:
-    """The policy that fine-tuning on a task begins with, by name or as a file."""
+    """The policy that fine-tuning on a task starts from, by name or as a file."""
     spec = spec_of(task)
     if not spec.base_policy:
         raise UserError(

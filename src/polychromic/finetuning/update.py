@@ -1,4 +1,4 @@
-"""What is one update? All epochs and minibatches of an iteration in one jitted call."""
+"""One update: all epochs and minibatches of an iteration in one jitted call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATISTICS = ("policy_loss", "value_loss", "kl", "clip_fraction", "entropy", "ac
 
 
 class Learner(NamedTuple):
-    """Parameters and the states of the two optimisers: all that an update changes."""
+    """Parameters and the states of the two optimisers: everything that an update changes."""
 
     params: Params
     optimisers: Any
@@ -59,7 +59,7 @@ def update(
 
 
 class UpdateData(NamedTuple):
-    """What the gradient steps of an iteration read, padded to one of few sizes."""
+    """The data that the gradient steps of an iteration read, padded to one of a few sizes."""
 
     batch: dict[str, Any]
     tables: dict[str, Any]
@@ -88,13 +88,13 @@ def prepare(
     return UpdateData(batch, rollouts.tables, minibatches, count)
 
 
-# At LLVM's level 3 the loops of convolutions and pooling are unrolled so far that the whole update is a fifth slower.
+# At LLVM's level 3 the loops of convolutions and pooling are unrolled so much that the whole update is a fifth slower.
 COMPILER_OPTIONS = {"xla_backend_optimization_level": 2}
 
 
 def update_function(policy: Policy, config: Config) -> Any:
     """The function (learner, data, coefficients) -> (learner, sums of the statistics), to be jitted with
-    `COMPILER_OPTIONS`. The same settings get the same function."""
+    `COMPILER_OPTIONS`. The same settings return the same function."""
     return _update_function(
         policy,
         _rates(config),
@@ -114,7 +114,7 @@ def step_means(sums: Any, count: int, rollouts: Rollouts, targets: Targets) -> d
 
 
 def all_finite(learner: Learner) -> bool:
-    """Whether every parameter is a number."""
+    """Whether every parameter is finite."""
     return bool(_finite(learner.params))
 
 
@@ -169,16 +169,16 @@ def _update_function(
         def one(index: Any, carry: Any) -> Any:
             learner, sums = carry
             chosen = minibatches[index]
-            # A last minibatch that is not full is filled up with −1, which weighs nothing.
+            # An incomplete last minibatch is padded with −1, which has weight 0.
             weight = (chosen >= 0).astype(jnp.float32)
-            # Of whole trajectories, what is past the end shows the first step again.
+            # In whole trajectories, steps past the end repeat the first step.
             shown = jnp.where(chosen >= 0, chosen, chosen[:, :1]) if chosen.ndim == 2 else chosen
             rows = {name: value[jnp.maximum(shown, 0)] for name, value in batch.items()}
-            grads, figures = jax.grad(loss, has_aux=True)(learner.params, rows, tables, weight, coefficients)
+            grads, statistics = jax.grad(loss, has_aux=True)(learner.params, rows, tables, weight, coefficients)
             norms = (optax.tree.norm(grads["actor"]), optax.tree.norm(grads["critic"]))
             changes, optimisers = optimiser.update(grads, learner.optimisers, learner.params)
             params = optax.apply_updates(learner.params, changes)
-            return Learner(params, optimisers), sums + jnp.stack([*figures, *norms])
+            return Learner(params, optimisers), sums + jnp.stack([*statistics, *norms])
 
         return jax.lax.fori_loop(0, count, one, (learner, jnp.zeros(len(STATISTICS))))
 
@@ -193,7 +193,7 @@ def _optimiser(actor_rate: float, critic_rate: float, max_grad_norm: float) -> o
     """Adam with its own rate and its own clipping for actor and critic, which share no parameter."""
 
     def adam(rate: float) -> optax.GradientTransformation:
-        # On one flat vector: a third of the time to compile, and faster than parameter by parameter.
+        # On one flat vector: compiles in a third of the time, and runs faster than parameter by parameter.
         return optax.flatten(optax.chain(optax.clip_by_global_norm(max_grad_norm), optax.adam(rate)))
 
     labels = {"actor": "actor", "critic": "critic"}
@@ -205,7 +205,7 @@ def _minibatches(
 ) -> tuple[np.ndarray, int]:
     """Which of `count` things each gradient step takes, [K · size / per_batch, per_batch], and the number of steps.
 
-    size: what the table has room for, `count` or more; unused entries are −1.
+    size: the capacity of the table, `count` or more; unused entries are −1.
     """
     per_epoch = -(-count // per_batch)
     table = np.full((-(-size // per_batch) * epochs, per_batch), -1, np.int32)
@@ -221,7 +221,7 @@ def _minibatches_of_trajectories(
 ) -> tuple[np.ndarray, int]:
     """The same with whole trajectories, for policies that see a sequence at once: steps [gradient steps, m, horizon].
 
-    A minibatch has as many trajectories as fit into `minibatch_size` steps if all are as long as can be.
+    A minibatch has as many trajectories as fit into `minibatch_size` steps at full length.
     """
     per_batch = max(1, config.minibatch_size // rollouts.horizon)
     table, count = _minibatches(

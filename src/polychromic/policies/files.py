@@ -32,9 +32,9 @@ FORMAT = "polychromic-policy-1"
 
 @dataclass(frozen=True)
 class PolicyInfo:
-    """What the header of a policy file says, beside the architecture."""
+    """The header of a policy file, without the architecture."""
 
-    task: str = ""  # the Gymnasium id of the level it was trained on
+    task: str = ""  # the Gymnasium id of the level that it was trained on
     observation: str = ""  # "partial" or "full"
     vocabulary: tuple[str, ...] = ()  # word of each token id
     words_seen: tuple[str, ...] = ()  # the words that occurred in its training missions
@@ -72,7 +72,7 @@ def save_policy(path: str | os.PathLike[str], policy: Policy, params: Params, in
 def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> SavedPolicy:
     """A shipped base policy by name (`available_policies()`), or the policy in a file.
 
-    policy: your own network, if the file holds one; its architecture and its parameters' names and shapes must match.
+    policy: your own network, if the file was saved with one; architecture and parameters' names and shapes must match.
     """
     path = policy_path(name)
     tensors, metadata = read_tensors(path, FORMAT)
@@ -89,7 +89,7 @@ def load_policy(name: str | os.PathLike[str], policy: Policy | None = None) -> S
 
 
 def read_identity(name: str | os.PathLike[str]) -> tuple[PolicyInfo, str]:
-    """What a policy file says about itself, and its `parameters_hash`; no network is built. Files are read once."""
+    """The header of a policy file and its `parameters_hash`; no network is built. Files are read once."""
     path = policy_path(name)
     changed = path.stat()
     return _read_identity(path, changed.st_mtime_ns, changed.st_size)
@@ -115,7 +115,7 @@ def _info(path: Path, header: Mapping[str, Any]) -> PolicyInfo:
 
 @functools.lru_cache(maxsize=32)
 def _network(architecture: str) -> Policy:
-    """Files with the same architecture share one policy, and with it all that was compiled for it."""
+    """Files with the same architecture share one policy, and with it the compiled code."""
     return build_policy(json.loads(architecture))
 
 
@@ -130,7 +130,7 @@ def available_policies() -> list[str]:
 
 
 def policy_path(name: str | os.PathLike[str]) -> Path:
-    """The file of a shipped policy, or the path that was given."""
+    """The file of a shipped policy, or the given path."""
     if isinstance(name, str) and name in available_policies():
         return Path(str(resources.files("polychromic.policies") / "base" / f"{name}.safetensors"))
     path = Path(name)
@@ -144,7 +144,7 @@ def _build_recorded(path: Path, recorded: Mapping[str, Any]) -> tuple[Policy, An
     network = recorded.get("network")
     if not isinstance(network, str) or network not in NETWORKS:
         raise UserError(
-            f"{path}: architecture: network is {network!r}, which is not one of ours "
+            f"{path}: architecture: network is {network!r}, which is not a built-in network "
             f"({', '.join(NETWORKS)}); give your own with load_policy(path, policy)"
         )
     try:
@@ -152,8 +152,8 @@ def _build_recorded(path: Path, recorded: Mapping[str, Any]) -> tuple[Policy, An
         return policy, jax.eval_shape(policy.init, jax.random.key(0))
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    except Exception as error:  # numbers that make no network fail in as many ways as there are layers
-        raise UserError(f"{path}: architecture: these options make no '{network}' network ({error})") from error
+    except Exception as error:  # bad options can fail in any layer
+        raise UserError(f"{path}: architecture: these options do not fit a '{network}' network ({error})") from error
 
 
 def _check_size(path: Path, recorded: Mapping[str, Any], num_tensors: int) -> None:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from polychromic.errors import UserError
 from polychromic.policies.protocol import Params, Policy
 
-# Batches are padded to one of these, and larger ones cut into pieces of the last, so that few shapes are ever compiled.
+# Batches are padded to one of these sizes, larger ones are cut into pieces of the last: few shapes are compiled.
 SIZES = (8, 32, 128, 512, 2048)
-CACHED_ROWS = 512  # most rows of one call of a policy with a key–value cache
+CACHED_ROWS = 512  # maximum rows per call of a policy with a key–value cache
 
 
 class Outputs(NamedTuple):
@@ -29,10 +29,10 @@ class Outputs(NamedTuple):
 class Evaluator:
     """A policy with fixed parameters, called many times.
 
-    tables: what all rows share (`World.tables`); encoded once, here, if the policy can.
-    remember: keep what was computed for every distinct row and look it up when it comes again (of a memoryless
-        policy). Rollouts that share a start see the same things again and again: of the rows of an iteration on a
-        grid a tenth are distinct; benchmarks/policies.py measures what it saves (little, with small networks).
+    tables: shared by all rows (`World.tables`); encoded once, here, if the policy can.
+    remember: cache the outputs for every distinct row (memoryless policies only). Rollouts that share a start see the
+        same rows again and again: only a tenth of the rows of an iteration on a grid are distinct.
+        benchmarks/policies.py measures how much this saves (little, with small networks).
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Evaluator:
     ) -> None:
         self.policy = policy
         self.params = jax.device_put(params)
-        # A cache of thousands of rows fits into no processor's own, and smaller pieces are faster.
+        # A key–value cache of thousands of rows exceeds the processor's cache; smaller pieces are faster.
         self.sizes = tuple(size for size in sizes if size <= CACHED_ROWS) if policy.begin is not None else tuple(sizes)
         self.known = _Known() if remember and not policy.memory_size else None
         given = dict(tables or {})
@@ -67,27 +67,27 @@ class Evaluator:
         keys = row_hashes(rows)
         new = self.known.first_unknown(keys)
         if len(new):
-            found = self._run({name: value.take(new, axis=0) for name, value in rows.items()}, len(new), None)
-            self.known = self.known.with_rows(keys[new], found)
+            outputs = self._run({name: value.take(new, axis=0) for name, value in rows.items()}, len(new), None)
+            self.known = self.known.with_rows(keys[new], outputs)
         return self.known.look_up(keys)
 
     def first_memory(self, obs: Mapping[str, Any]) -> NDArray[np.float32] | None:
-        """The memory to start from where `obs` is seen: zeros, or a cache of it; None for a memoryless policy."""
+        """The memory of an episode that starts at `obs`: zeros, or a cache of it; None for a memoryless policy."""
         if not self.policy.memory_size:
             return None
         rows = {name: np.asarray(value) for name, value in obs.items()}
         batch, largest = len(next(iter(rows.values()))), self.sizes[-1]
         if self.policy.begin is None or not batch:
             return np.zeros((batch, self.policy.memory_size), np.float32)
-        # Attempts at one configuration begin with the same observation: each distinct one is read once.
+        # Attempts at one configuration begin with the same observation: each distinct one is computed once.
         _, distinct, which = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
-        found = []
+        memories = []
         for first in range(0, len(distinct), largest):
             chosen = distinct[first : first + largest]
             size = next(size for size in self.sizes if len(chosen) <= size)
             padded = {name: pad_rows(value.take(chosen, axis=0), size) for name, value in rows.items()}
-            found.append(np.asarray(_beginner(self.policy)(self.params, padded))[: len(chosen)])
-        return np.concatenate(found).take(which, axis=0)
+            memories.append(np.asarray(_beginner(self.policy)(self.params, padded))[: len(chosen)])
+        return np.concatenate(memories).take(which, axis=0)
 
     def _run(self, rows: dict[str, Any], batch: int, memory: Any) -> Outputs:
         largest = self.sizes[-1]
@@ -117,14 +117,14 @@ class Evaluator:
 
 
 class _Known(NamedTuple):
-    """What a policy said of the rows it has seen, sorted by the 64-bit hash of the row."""
+    """The outputs for the rows seen so far, sorted by the 64-bit hash of the row."""
 
     keys: NDArray[np.uint64] = np.empty(0, np.uint64)
     logits: NDArray[np.float32] = np.empty((0, 0), np.float32)
     value: NDArray[np.float32] = np.empty(0, np.float32)
 
     def first_unknown(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The first place of every distinct key that is not known."""
+        """The first index of every distinct key that is not known."""
         if len(self.keys):
             places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
             unknown = np.flatnonzero(self.keys[places] != keys)
@@ -132,15 +132,15 @@ class _Known(NamedTuple):
             unknown = np.arange(len(keys))
         return unknown[np.unique(keys[unknown], return_index=True)[1]] if len(unknown) else unknown
 
-    def with_rows(self, keys: NDArray[np.uint64], found: Outputs) -> _Known:
-        """These rows too."""
+    def with_rows(self, keys: NDArray[np.uint64], outputs: Outputs) -> _Known:
+        """The same with these rows added."""
         all_keys = np.concatenate([self.keys, keys])
         order = np.argsort(all_keys, kind="stable")
-        logits = np.concatenate([self.logits, found.logits]) if len(self.keys) else found.logits
-        return _Known(all_keys[order], logits[order], np.concatenate([self.value, found.value])[order])
+        logits = np.concatenate([self.logits, outputs.logits]) if len(self.keys) else outputs.logits
+        return _Known(all_keys[order], logits[order], np.concatenate([self.value, outputs.value])[order])
 
     def look_up(self, keys: NDArray[np.uint64]) -> Outputs:
-        """Of rows that are all known."""
+        """The outputs of rows that are all known."""
         places = np.searchsorted(self.keys, keys)
         return Outputs(self.logits[places], self.value[places], None)
 

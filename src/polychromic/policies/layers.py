@@ -1,4 +1,4 @@
-"""The few layers the networks need: the shapes of their parameters, and functions on plain dicts of arrays."""
+"""The layers of the networks: the shapes of their parameters, and functions on plain dicts of arrays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def dense(weights: Weights, x: Array) -> Array:
 
 
 def pick_rows(table: Array, rows: Array) -> Array:
-    """table[rows], [T, E] and [B] -> [B, E]. For a small table as a product, whose gradient is no scatter."""
+    """table[rows], [T, E] and [B] -> [B, E]. For a small table as a product, whose gradient needs no scatter."""
     if table.shape[0] > 16:
         return table[rows]
     return jax.nn.one_hot(rows, table.shape[0], dtype=table.dtype) @ table
@@ -57,13 +57,13 @@ def conv2x2(weights: Weights, x: Array) -> Array:
 
 
 def patches2x2(x: Array) -> Array:
-    """The four cells of each place side by side, [B, w, h, C] -> [B, w − 1, h − 1, 4 C]."""
+    """The four cells of each 2 × 2 patch side by side, [B, w, h, C] -> [B, w − 1, h − 1, 4 C]."""
     patches = jnp.concatenate([x[:, :-1, :-1], x[:, :-1, 1:], x[:, 1:, :-1], x[:, 1:, 1:]], axis=-1)
     return _apart(patches)
 
 
 def _apart(x: Array) -> Array:
-    """x; inside a scan the compiler would fuse what makes it into the product that follows, which makes both slower."""
+    """x, kept apart: inside a scan the compiler would fuse its computation into the next product and slow both down."""
     same: Array = jax.lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
     return same
 
@@ -100,8 +100,8 @@ lookup_conv2x2.defvjp(_lookup_conv2x2, _lookup_conv2x2_gradient)
 def max_pool2(x: Array) -> Array:
     """2 × 2 maxima, [B, w, h, C] -> [B, w // 2, h // 2, C]; an odd last row or column is dropped.
 
-    Tied maxima, which are frequent where equal cells lie side by side, share the gradient equally. Two maxima of pairs
-    take a quarter of the time of one over a reshaped array.
+    Tied maxima, which are frequent where equal cells are side by side, share the gradient equally. Two maxima of pairs
+    take a quarter of the time of one maximum over a reshaped array.
     """
     return _max_pool2(x)[0]
 
@@ -157,7 +157,7 @@ def gru_step(weights: Weights, projected: Array, state: Array) -> Array:
 def gru_sentence(weights: Weights, embedding: Array, tokens: Array) -> Array:
     """The last state of a GRU over each sentence: embedding [words, E], tokens [M, length], 0 is padding -> [M, units].
 
-    Padding leaves the state as it is, so the length a table is padded to changes nothing, and costs next to nothing.
+    Padding leaves the state unchanged, so the padded length of a table does not matter and costs next to nothing.
     """
     by_time = jnp.asarray(tokens).T
     projected = gru_inputs(weights, jnp.asarray(embedding)[by_time])  # [length, M, 3 units]

@@ -1,4 +1,4 @@
-"""What a policy is: a pair of pure functions on a pytree of parameters."""
+"""A policy: a pair of pure functions on a pytree of parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Observation = Mapping[str, Any]  # arrays with one row per episode, and the tabl
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A network as functions. Two policies are the same only if they are the same object, so that jit can cache by it.
+    """A network as functions. Policies are compared by identity, so that jit can cache by them.
 
     `init(key) -> params`: a pytree with the top-level keys "actor" and "critic", two groups that the optimiser may
     treat differently (no array belongs to both).
@@ -32,7 +32,7 @@ class Policy:
     `apply` takes its result in their place.
 
     `begin(params, obs) -> memory [B, memory_size]`, where given, makes the memory from an observation alone: it is a
-    cache (of keys and values, say) that saves work. It is not kept with the steps, and training does without it, by
+    cache (of keys and values, say) that saves work. It is not stored with the steps; training uses instead
 
     `sequences(params, obs) -> (logits [K, T, A], value [K, T])`: all T steps of K trajectories at once, from their
     observations [K, T, …]. Steps past the end of a trajectory show what its first step shows.
@@ -41,7 +41,7 @@ class Policy:
     name: str
     init: Callable[[Any], Params]
     apply: Callable[..., tuple[Any, ...]]
-    architecture: Mapping[str, Any] = field(default_factory=dict)  # JSON-able; what a file needs to rebuild the network
+    architecture: Mapping[str, Any] = field(default_factory=dict)  # JSON-serialisable; rebuilds the network from a file
     encode: Callable[[Params, Any], Any] | None = None
     memory_size: int = 0
     begin: Callable[[Params, Observation], Any] | None = None

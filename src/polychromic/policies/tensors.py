@@ -1,4 +1,4 @@
-"""Pytrees of arrays in safetensors files: written with a checksum, read with every difference named."""
+"""Pytrees of arrays in safetensors files: written with a checksum, read with errors that name every difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from polychromic.files import CHECKSUM, decode_json, write_bytes
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
     """A safetensors file of named arrays with a checksum; metadata must have `format` and `header` for `read_tensors`.
 
-    Equal content is equal bytes: safetensors writes metadata in any order, so it is sorted.
+    Equal content gives equal bytes: safetensors does not order its metadata, so it is sorted here.
     """
     arrays = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     described = {name: text for name, text in metadata.items() if name != CHECKSUM}
@@ -34,23 +34,23 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any], meta
 
 
 def read_tensors(path: str | os.PathLike[str], expected_format: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arrays and the metadata of a file of the given format; anything else is refused by name.
+    """The arrays and the metadata of a file of the given format; anything else is refused.
 
-    A file with a checksum must agree with it. Files of earlier versions have none.
+    If the file has a checksum, it must match. Files of earlier versions have none.
     """
     try:
         with safe_open(str(path), framework="numpy") as file:
             metadata = file.metadata() or {}
-            found = metadata.get("format")
-            if found != expected_format:
-                raise UserError(f"{path}: format is {found!r}, expected '{expected_format}'")
+            file_format = metadata.get("format")
+            if file_format != expected_format:
+                raise UserError(f"{path}: format is {file_format!r}, expected '{expected_format}'")
             if "header" not in metadata:
                 raise UserError(f"{path}: 'header' is missing from the metadata")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
-    except (SafetensorError, OSError, TypeError, AttributeError) as error:  # the last two: a type that NumPy has not
-        raise UserError(f"{path}: not a whole safetensors file ({error})") from error
+    except (SafetensorError, OSError, TypeError, AttributeError) as error:  # the last two: a dtype that NumPy lacks
+        raise UserError(f"{path}: not a complete safetensors file ({error})") from error
     described = {name: text for name, text in metadata.items() if name != CHECKSUM}
     if metadata.get(CHECKSUM, "") not in ("", _checksum(tensors, described)):
         raise UserError(f"{path}: the checksum does not match: the file was damaged or changed; use another copy of it")
@@ -67,7 +67,7 @@ def _checksum(tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
 
 
 def check_finite(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> None:
-    """Refuse numbers that are infinite or NaN: nothing sensible comes of them."""
+    """Refuse infinite and NaN values."""
     for name, array in sorted(tensors.items()):
         if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
             raise UserError(f"{path}: '{name}' has numbers that are infinite or NaN; use another copy of the file")
@@ -88,7 +88,7 @@ def named_arrays(tree: Any) -> dict[str, Any]:
 
 
 def parameters_hash(params: Any) -> str:
-    """A short name for these exact parameters: 16 hexadecimal digits."""
+    """A hash of these parameters: 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for name, array in sorted(named_arrays(params).items()):
         digest.update(name.encode() + array.tobytes())
@@ -96,18 +96,18 @@ def parameters_hash(params: Any) -> str:
 
 
 def fill_tree(path: str | os.PathLike[str], expected: Any, tensors: Mapping[str, Any]) -> Any:
-    """The arrays of a file in the shape of the expected pytree; every difference is refused by name."""
+    """The arrays of a file in the structure of the expected pytree; errors name every difference."""
     leaves, treedef = jax.tree_util.tree_flatten_with_path(expected)
     names = [_name(where) for where, _ in leaves]
     missing, extra = sorted(set(names) - set(tensors)), sorted(set(tensors) - set(names))
     if missing or extra:
         raise UserError(
-            f"{path}: the network has other parameters: missing {missing or 'none'}, unknown {extra or 'none'}"
+            f"{path}: the network's parameters differ: missing {missing or 'none'}, unknown {extra or 'none'}"
         )
     for name, (_, leaf) in zip(names, leaves, strict=True):
-        found = tensors[name]
-        if found.shape != leaf.shape or found.dtype != leaf.dtype:
-            raise UserError(f"{path}: '{name}' is {found.dtype} {found.shape}, expected {leaf.dtype} {leaf.shape}")
+        array = tensors[name]
+        if array.shape != leaf.shape or array.dtype != leaf.dtype:
+            raise UserError(f"{path}: '{name}' is {array.dtype} {array.shape}, expected {leaf.dtype} {leaf.shape}")
     return jax.tree_util.tree_unflatten(treedef, [tensors[name] for name in names])
 
 

@@ -1,7 +1,7 @@
 """A decoder-only Transformer: whole sequences for training, one token at a time with a key–value cache for sampling.
 
-Actor and critic are two networks with no weight in common; the critic's may be smaller. The cache is the policy's
-memory: it forks with the world, row by row, and can be made from an observation alone, so no gradient goes through it.
+Actor and critic are two networks without shared weights; the critic may be smaller. The cache is the policy's memory:
+it forks with the world, row by row, and can be made from an observation alone, so no gradient flows through it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def transformer_policy(
     token world gives them. The next token is the action.
 
     num_tokens: size of the vocabulary, which is the number of actions.
-    context: most tokens of a sequence, the prompt among them.
+    context: maximum tokens of a sequence, including the prompt.
     """
     for name, value, parts in (("heads", width, heads), ("critic_heads", critic_width, critic_heads)):
         if parts < 1 or value % parts:
@@ -53,7 +53,7 @@ def transformer_policy(
         "critic_heads": critic_heads,
     }
     groups = {"actor": (width, layers, heads), "critic": (critic_width, critic_layers, critic_heads)}
-    # What one position adds to the cache: keys and values of every layer of both networks, one after another.
+    # One position's entry in the cache: keys and values of every layer of both networks, one after another.
     entry_sizes = [2 * depth * size for size, depth, _ in groups.values()]
     tree = {name: _shapes(num_tokens, context, size, depth) for name, (size, depth, _) in groups.items()}
     tree["critic"]["head"] = Normal((critic_width, 1), critic_width**-0.5)
@@ -64,14 +64,14 @@ def transformer_policy(
 
     def whole(params: Weights, tokens: Array) -> tuple[list[Array], list[Array]]:
         """Hidden states [B, T, width] and cache entries [B, T, entry] of both networks."""
-        found = [_whole(params[name], heads, tokens) for name, (_, _, heads) in groups.items()]
-        return [hidden for hidden, _ in found], [entries for _, entries in found]
+        outputs = [_whole(params[name], heads, tokens) for name, (_, _, heads) in groups.items()]
+        return [hidden for hidden, _ in outputs], [entries for _, entries in outputs]
 
     def sequences(params: Weights, obs: Mapping[str, Any]) -> tuple[Array, Array]:
-        # Steps of one trajectory show prefixes of one sequence, with zeros behind: their maximum is the longest.
+        # Steps of one trajectory show prefixes of one sequence, padded with zeros: their maximum is the longest.
         hidden, _ = whole(params, obs["tokens"].max(axis=1))
         at = jax.nn.one_hot(obs["length"] - 1, obs["tokens"].shape[2])
-        return read_out(params, *(at @ one for one in hidden))
+        return read_out(params, *(at @ states for states in hidden))
 
     def begin(params: Weights, obs: Mapping[str, Any]) -> Array:
         tokens = obs["tokens"]
@@ -86,13 +86,13 @@ def transformer_policy(
         token = jnp.take_along_axis(obs["tokens"], position[:, None], axis=1)[:, 0]
         cache = memory.reshape(len(memory), context, -1)
         parts = jnp.split(cache, [entry_sizes[0]], axis=2)
-        found = [
+        outputs = [
             _one_more(params[name], heads, token, position, part)
             for (name, (_, _, heads)), part in zip(groups.items(), parts, strict=True)
         ]
         here = (jnp.arange(context) == position[:, None])[:, :, None]
-        cache = jnp.where(here, jnp.concatenate([entry for _, entry in found], axis=1)[:, None], cache)
-        return *read_out(params, *(hidden for hidden, _ in found)), cache.reshape(memory.shape)
+        cache = jnp.where(here, jnp.concatenate([entry for _, entry in outputs], axis=1)[:, None], cache)
+        return *read_out(params, *(hidden for hidden, _ in outputs)), cache.reshape(memory.shape)
 
     init = functools.partial(draw, tree=tree)
     return Policy(
@@ -107,7 +107,7 @@ def transformer_policy(
 
 
 def _shapes(num_tokens: int, context: int, width: int, depth: int) -> Weights:
-    """Of one network; what a layer adds to the residual stream is scaled down by the number of layers."""
+    """The parameters of one network; each layer's output to the residual stream is scaled by the number of layers."""
     residual = (2 * depth) ** -0.5
     block = {
         "attention_norm": _norm_shape(width),
@@ -130,7 +130,7 @@ def _norm_shape(width: int) -> Weights:
 
 
 def _norm(weights: Weights, x: Array) -> Array:
-    """Layer norm with the factor 1 + gain."""
+    """Layer norm scaled by 1 + gain."""
     centred = x - x.mean(axis=-1, keepdims=True)
     scaled = centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
     return jnp.asarray(scaled * (1 + weights["gain"]) + weights["bias"])
@@ -155,7 +155,7 @@ def _whole(weights: Weights, heads: int, tokens: Array) -> tuple[Array, Array]:
 def _one_more(weights: Weights, heads: int, token: Array, position: Array, cache: Array) -> tuple[Array, Array]:
     """One token per row at its position, both [B], after what is cached [B, context, entry].
 
-    Returns hidden states [B, width] and what the cache has to take up, [B, entry].
+    Returns hidden states [B, width] and the new cache entries, [B, entry].
     """
     x = weights["tokens"][token] + weights["positions"][position]
     rows, width = x.shape
@@ -169,7 +169,7 @@ def _one_more(weights: Weights, heads: int, token: Array, position: Array, cache
         def per_head(part: Array) -> Array:
             return part.reshape(*part.shape[:-1], heads, -1)
 
-        # Products and sums of single rows: as matrix products these would be many of tiny size.
+        # Elementwise products and sums: as matrix products these would be many tiny ones.
         scale = 1 / math.sqrt(width // heads)
         scores = jnp.where(before, per_head(query[:, None] * keys).sum(axis=-1) * scale, -1e9)  # [B, context, heads]
         own = per_head(query * key).sum(axis=-1)[:, None] * scale

@@ -1,7 +1,7 @@
 """Demonstrations as minibatches: index arrays for a whole epoch, so that an epoch is one jitted scan.
 
-A batch is a number of pieces, each a few steps of one episode: its mission is encoded once for the whole piece. With
-pieces of one step these are the usual independent samples. A policy with memory gets whole episodes in order.
+A batch consists of pieces, each a few steps of one episode: the mission is encoded once per piece. Pieces of one step
+are the usual independent samples. A policy with memory gets whole episodes in order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Minibatch(NamedTuple):
     directions: jax.Array  # uint8 [pieces, piece_steps]
     actions: jax.Array  # uint8 [pieces, piece_steps]
     missions: jax.Array  # int32 [pieces, length]
-    lengths: jax.Array  # int32 [pieces], steps of each piece that count, from its first on
+    lengths: jax.Array  # int32 [pieces], steps of each piece that count, from its start
 
 
 class Batches(NamedTuple):
@@ -41,7 +41,7 @@ class Batches(NamedTuple):
 
     steps: NDArray[np.int32]  # [batches, pieces, piece_steps]
     episodes: NDArray[np.int32]  # [batches, pieces]
-    lengths: NDArray[np.int32]  # [batches, pieces], steps of each piece that count, from its first on
+    lengths: NDArray[np.int32]  # [batches, pieces], steps of each piece that count, from its start
 
 
 def device_steps(demos: Demonstrations) -> Steps:

@@ -31,7 +31,7 @@ def demos(
     The same options give the same file on any number of processes. An interrupted recording resumes.
 
     Args:
-        task: fourrooms, goto, pickup, synthseq, bosslevel, the Gymnasium id of a BabyAI level, or a task of yours that
+        task: fourrooms, goto, pickup, synthseq, bosslevel, the Gymnasium id of a BabyAI level, or your own task, if it
             has an expert.
         out: the file to write (.npz).
         episodes: how many; levels that the expert does not solve within the horizon are left out and counted.
@@ -42,8 +42,8 @@ def demos(
     """
     spec = spec_of(task)
     if spec.demonstrate is None:
-        raise UserError(f"task is {task}, which has no expert to demonstrate it; give one that has")
-    told = spec.demonstrate(
+        raise UserError(f"task is {task}, which has no expert; choose a task that has one")
+    line = spec.demonstrate(
         spec.recorded_name,
         out=out,
         episodes=episodes,
@@ -52,7 +52,7 @@ def demos(
         observation=observation,
         workers=workers,
     )
-    print(told)
+    print(line)
     return 0
 
 
@@ -73,14 +73,14 @@ def pretrain(
     rollouts: int | None = None,
     workers: int | None = None,
 ) -> int:
-    """Make a base policy: record demonstrations (if they are not there yet), clone them, score the result.
+    """Make a base policy: record demonstrations (if there are none yet), clone them, score the result.
 
-    Everything is kept in OUT/TASK, and an interrupted run resumes. What is not given comes from the task. Tasks differ
-    in the options that they have; one that a task does not have is refused.
+    Everything is kept in OUT/TASK, and an interrupted run resumes. Options not given come from the task. Tasks differ
+    in their options; an option that a task does not have is refused.
 
     Args:
         task: fourrooms, goto, pickup, synthseq, bosslevel, triangle; fourrooms-full, goto-full, goto-memory (base
-            policies that see or remember more); the Gymnasium id of a BabyAI level; a task of yours; or `all` for every
+            policies that see or remember more); the Gymnasium id of a BabyAI level; your own task; or `all` for every
             registered task.
         out: folder for demonstrations, checkpoints, configurations and policies.
         demonstrations: a file of demonstrations; default OUT/demonstrations/LEVEL.npz, recorded if it is missing.
@@ -97,7 +97,7 @@ def pretrain(
         rollouts: per configuration, for the scores.
         workers: processes that record demonstrations.
     """
-    # Small arrays: more threads cost more than they give. Only this process, and only before JAX starts.
+    # Small arrays: more threads cost more than they gain. Only for this process, and only before JAX starts.
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     if network is not None and not isinstance(network, dict):
         raise UserError(f"network is {network!r}; it must be a JSON object of architecture options")
@@ -117,11 +117,11 @@ def pretrain(
 
 
 def _refuse_unknown(task: str, recipe: Callable[..., Any], options: dict[str, Any]) -> None:
-    """Refuse an option that a task's recipe does not have, before anything is made."""
+    """Refuse an option that a task's recipe does not have before anything is written."""
     parameters = inspect.signature(recipe.function if isinstance(recipe, Later) else recipe).parameters
-    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
-    known = [name for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    known = [name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
     known = [name for name in known if name not in ("out", "command")]
     for name, value in options.items():
         if name not in known:

@@ -1,4 +1,4 @@
-"""Demonstrations as flat arrays, and their files: compressed, self-describing, refused when damaged or foreign."""
+"""Demonstrations as flat arrays, and their files: compressed, self-describing, refused if damaged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from polychromic.errors import UserError
 from polychromic.files import whole_file
 
 FORMAT = "polychromic-demonstrations-1"
-# What reading a damaged archive ends in, depending on the byte.
+# The errors that reading a damaged archive can raise.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
     *(ValueError, EOFError, OSError, TypeError, AttributeError, KeyError, RuntimeError, SyntaxError, MemoryError),
@@ -36,7 +36,7 @@ NO_SEED = -1  # for episodes whose level cannot be generated again (imported one
 
 @dataclass(frozen=True, eq=False)
 class Demonstrations:
-    """Episodes one after the other: episode k holds the steps offsets[k] … offsets[k + 1] − 1."""
+    """Episodes one after another: episode k holds the steps offsets[k] … offsets[k + 1] − 1."""
 
     task: str  # Gymnasium id
     observation: str  # "partial" or "full"
@@ -62,14 +62,14 @@ class Demonstrations:
 def replay(
     task: str, seeds: Sequence[int], actions: Sequence[Sequence[int]], observation: str, made: Mapping[str, Any]
 ) -> Demonstrations:
-    """The demonstrations that these actions make on these levels, seen as the grid engine shows them."""
+    """The demonstrations that these actions give on these levels, as the grid engine shows them."""
     lengths = np.array([len(row) for row in actions], np.int64)
     world = make(task, seeds=seeds, horizon=max(1, int(lengths.max())), observation=observation)  # type: ignore[arg-type]
     return record(world, actions, made)
 
 
 def record(world: GridWorld, actions: Sequence[Sequence[int]], made: Mapping[str, Any]) -> Demonstrations:
-    """Play one episode per configuration of the world and write down what is seen before each action."""
+    """Play one episode per configuration of the world and record what is seen before each action."""
     lengths = np.array([len(row) for row in actions], np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     cells = world.image_shape[0] * world.image_shape[1]
@@ -132,7 +132,7 @@ def take(demos: Demonstrations, episodes: Sequence[int] | NDArray[np.int64]) -> 
 
 
 def first_episodes(demos: Demonstrations, count: int) -> Demonstrations:
-    """The first episodes, as if no more had been recorded: levels tried after the last of them are not counted."""
+    """The first episodes, as if recording had stopped there: levels tried after the last of them are not counted."""
     part = take(demos, range(count))
     first_seed = demos.made.get("first_seed")
     if "levels_tried" not in demos.made or not isinstance(first_seed, int):
@@ -205,7 +205,7 @@ def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file; `polychromic demos TASK --out {path}` makes one") from error
     except _DAMAGES as error:
-        raise UserError(f"{path}: not a whole demonstrations file ({error})") from error
+        raise UserError(f"{path}: not a complete demonstrations file ({error})") from error
     header = _read_header(path, arrays)
     if task is not None and header["task"] != task:
         raise UserError(f"{path}: task is {header['task']}, expected {task}")
@@ -269,8 +269,8 @@ def _read_header(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: 'header' is not JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        found = header.get("format") if isinstance(header, dict) else None
-        raise UserError(f"{path}: format is {found!r}, expected '{FORMAT}'")
+        file_format = header.get("format") if isinstance(header, dict) else None
+        raise UserError(f"{path}: format is {file_format!r}, expected '{FORMAT}'")
     for name, kind in (("task", str), ("observation", str), ("image_size", list), ("missions", list), ("made", dict)):
         if not isinstance(header.get(name), kind):
             raise UserError(f"{path}: header: '{name}' is {header.get(name)!r}, expected a {kind.__name__}")
@@ -279,5 +279,5 @@ def _read_header(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]
     if len(header["image_size"]) != 2 or not all(type(size) is int and size > 0 for size in header["image_size"]):
         raise UserError(f"{path}: header: 'image_size' is {header['image_size']}, expected two whole numbers")
     if not header["missions"] or not all(isinstance(mission, str) for mission in header["missions"]):
-        raise UserError(f"{path}: header: 'missions' is not a list of one text per episode, or there is no episode")
+        raise UserError(f"{path}: header: 'missions' is not a list of one string per episode, or there is no episode")
     return header

@@ -27,8 +27,8 @@ from polychromic.pretrain.demonstrations import (
 def from_minari(dataset_id: str) -> Demonstrations:
     """The demonstrations in a local Minari dataset.
 
-    A level seed is kept only where the level it gives here shows the episode's first observation and mission, so that
-    the configurations chosen from it are the levels that were demonstrated.
+    A level seed is kept only if its level shows the episode's first observation and mission here, so that the
+    configurations chosen from it are the levels that were demonstrated.
     """
     level, episodes = read_minari(dataset_id)
     level = level_id(level)
@@ -137,14 +137,14 @@ def export_minari(file: tyro.conf.Positional[Path], dataset: tyro.conf.Positiona
 
 
 def _codes(dataset_id: str, episode: int, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The codes [steps, cells] of images [steps, width, height, 3]; a cell that no code stands for is refused."""
+    """The codes [steps, cells] of images [steps, width, height, 3]; an unknown cell is refused."""
     table = np.full((16, 8, 4), -1, np.int64)
     table[tuple(CODE_TRIPLES.T)] = np.arange(len(CODE_TRIPLES))
     flat = images.reshape(len(images), -1, 3).astype(np.int64)
     inside: NDArray[np.bool_] = np.all(flat < np.array(table.shape), axis=2)
-    found = np.where(inside, table[tuple(np.where(inside[..., None], flat, 0).transpose(2, 0, 1))], -1)
-    if (found < 0).any():
-        step, cell = np.argwhere(found < 0)[0]
+    codes = np.where(inside, table[tuple(np.where(inside[..., None], flat, 0).transpose(2, 0, 1))], -1)
+    if (codes < 0).any():
+        step, cell = np.argwhere(codes < 0)[0]
         triple = flat[step, cell].tolist()
         raise UserError(f"{dataset_id}: 'image' of episode {episode}, step {step} has a cell {triple} of no known kind")
-    return found.astype(np.uint8)
+    return codes.astype(np.uint8)

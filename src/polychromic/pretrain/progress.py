@@ -1,4 +1,4 @@
-"""Bars on standard error while something long is made."""
+"""Progress bars on standard error."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 def progress_bar(*columns: Any) -> Progress:
-    """A bar with a count and the time that is left; further columns at its end."""
+    """A bar with a count and the time left; further columns at its end."""
     middle = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(TextColumn("{task.description}"), *middle, *columns, console=Console(stderr=True))

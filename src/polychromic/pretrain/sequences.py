@@ -48,16 +48,16 @@ class SequenceCloning:
     batch: int = 64
     """Sequences per gradient step."""
     learning_rate: float = 2e-3
-    """Of Adam at the start; it falls along a cosine towards a fifth of it at twice `steps`, and then cools down."""
+    """Of Adam at the start; it falls along a cosine towards a fifth of that at twice `steps`, and then cools down."""
     cooldown: float = 0.4
-    """The share of the steps, at the end, in which the learning rate goes down to 0 in a straight line."""
+    """The share of the steps, at the end, in which the learning rate falls linearly to 0."""
     steps_per_call: int = 250
     """Gradient steps between two reports; must divide `steps`."""
     seed: int = 0
     """Of the initial weights and of the minibatches."""
 
     def check(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse invalid settings."""
         for name in ("steps", "batch", "steps_per_call"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}: expected 1 or more, got {getattr(self, name)}")
@@ -83,10 +83,11 @@ def learn_sequences(
     checkpoint: Path | None = None,
     on_call: Callable[[int, float], None] | None = None,
 ) -> tuple[Params, NDArray[np.float32]]:
-    """Train the actor on the corpora; returns all parameters and the mean loss of each call, in nats a token.
+    """Train the actor on the corpora; returns all parameters and the mean loss of each call, in nats per token.
 
-    checkpoint: written ten times a run; if it is there, the run goes on from it to the same weights, bit for bit.
-    on_call: told the steps done and the last loss.
+    checkpoint: written ten times per run; if it exists, the run resumes from it and ends in the same weights, bit for
+    bit.
+    on_call: called with the steps done and the last loss.
     """
     settings.check()
     _check_corpora(policy, corpora)
@@ -195,7 +196,7 @@ def _check_corpora(policy: Policy, corpora: Sequence[Corpus]) -> None:
 
 
 def _shares(sizes: Sequence[int], batch: int) -> list[int]:
-    """How many sequences of each corpus are in a minibatch: in proportion, at least one, `batch` together."""
+    """How many sequences of each corpus are in a minibatch: in proportion, at least one, `batch` in total."""
     if not sizes or min(sizes) < 1:
         raise UserError(f"corpora: expected at least one sequence in each, got {list(sizes)}")
     if batch < len(sizes):
@@ -206,7 +207,7 @@ def _shares(sizes: Sequence[int], batch: int) -> list[int]:
 
 
 def _identity(policy: Policy, corpora: Sequence[Corpus], settings: SequenceCloning) -> dict[str, Any]:
-    """What must not change between a run and its continuation."""
+    """What must not change when a run resumes."""
     data = parameters_hash([corpus.tokens for corpus in corpora])
     architecture = json.loads(json.dumps(dict(policy.architecture)))
     return {**asdict(settings), "data": data, "architecture": architecture}
@@ -219,11 +220,11 @@ def _save(path: Path, progress: _Progress, identity: dict[str, Any]) -> None:
 
 def _load(path: Path, fresh: _Progress, identity: dict[str, Any]) -> _Progress:
     tensors, metadata = read_tensors(path, CHECKPOINT)
-    found = parse_object(path, metadata["header"])
+    header = parse_object(path, metadata["header"])
     for name, value in identity.items():
-        if found.get(name) != value:
+        if header.get(name) != value:
             raise UserError(
-                f"{path}: the checkpoint has {name} = {found.get(name)!r}, this run has {value!r}; "
+                f"{path}: the checkpoint has {name} = {header.get(name)!r}, this run has {value!r}; "
                 "remove the file or choose another --out"
             )
     losses = tensors.pop("losses")

@@ -1,11 +1,10 @@
-"""Which episodes train, which test, and which levels fine-tuning will use: decided once, written to a file."""
+"""Which episodes to train on, which to test on, and which levels to fine-tune on: decided once, written to a file."""
 
 from __future__ import annotations
 
 import json
 import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -46,11 +45,11 @@ def split_episodes(
     """80 % of the episodes to train on, 20 % to test on, and different levels to fine-tune on.
 
     Episodes with the same level seed stay together, so that no level of the test part is trained on; where seeds
-    repeat, the test part may be a little larger.
+    repeat, the test part may be slightly larger.
 
     source "test": the configurations are drawn from the test part, so the policy never saw them (GoTo, Pickup,
     FourRooms). source "all": the policy is trained on all episodes, and the configurations are drawn from all of them
-    (SynthSeq, BossLevel); the test part is then part of the training data, too.
+    (SynthSeq, BossLevel); the test part is then also training data.
     """
     if source not in ("test", "all"):
         raise UserError(f"source: expected 'test' or 'all', got {source!r}")
@@ -71,7 +70,7 @@ def split_episodes(
     known = known[np.sort(np.unique(demos.seeds[known], return_index=True)[1])]  # each level once
     if len(known) < num_configurations:
         raise UserError(
-            f"{demos.source}: {num_configurations} configurations are wanted, but the {source} part has {len(known)} "
+            f"{demos.source}: {num_configurations} configurations are needed, but the {source} part has {len(known)} "
             "different levels with a known seed; record at least "
             f"{round(num_configurations / (test_share if source == 'test' else 1))} episodes"
         )
@@ -88,7 +87,7 @@ def split_episodes(
 
 
 def _levels_together(seeds: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The order with all episodes of a level brought forward to its first one; unknown levels are all different."""
+    """The order, with all episodes of a level moved up to its first one; unknown levels count as different."""
     level = np.where(seeds == NO_SEED, -1 - np.arange(len(seeds)), seeds)[order]
     _, first, which = np.unique(level, return_index=True, return_inverse=True)
     return order[np.argsort(first[which], kind="stable")]
@@ -98,29 +97,3 @@ def save_split(path: str | os.PathLike[str], split: Split) -> None:
     """Write the split as JSON; the file appears whole or not at all."""
     with whole_file(path) as partial:
         partial.write_text(json.dumps({"format": FORMAT, **asdict(split)}) + "\n")
-
-
-def load_split(path: str | os.PathLike[str], task: str | None = None) -> Split:
-    """Read a split; `task` (a Gymnasium id), where given, must be the one it was made for."""
-    try:
-        found = json.loads(Path(path).read_text())
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file; `polychromic pretrain` writes one") from error
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON ({error})") from error
-    if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
-        raise UserError(f"{path}: format: expected '{FORMAT}'; this is not a file of configurations")
-    kinds = {"task": str, "demonstrations": str, "seed": int, "source": str}
-    lists = ("train", "test", "configurations")
-    for name, kind in kinds.items():
-        if not isinstance(found.get(name), kind):
-            raise UserError(f"{path}: '{name}' is {found.get(name)!r}, expected a {kind.__name__}")
-    for name in lists:
-        if not isinstance(found.get(name), list) or not all(isinstance(entry, int) for entry in found[name]):
-            raise UserError(f"{path}: '{name}' is not a list of whole numbers")
-    unknown = set(found) - {*kinds, *lists}
-    if unknown:
-        raise UserError(f"{path}: '{unknown.pop()}' is not a field of a file of configurations")
-    if task is not None and found["task"] != task:
-        raise UserError(f"{path}: task is {found['task']}, expected {task}")
-    return Split(**{**found, **{name: tuple(found[name]) for name in lists}})

@@ -1,1 +1,1 @@
-"""What do people see? Runs and evaluations gathered, tables, one page that opens offline, episodes to watch."""
+"""Reports: runs and evaluations on one page that opens offline, tables, episodes to watch."""

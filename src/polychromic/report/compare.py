@@ -1,4 +1,4 @@
-"""Entries -> methods side by side: runs that differ in their seed alone are one method."""
+"""Entries -> methods side by side: runs that differ only in their seed are one method."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from polychromic.envs.registry import short_name
 from polychromic.evaluate.scores import mean_of, pass_curve
 from polychromic.report.gather import CURVES, FIGURES, METHOD_ORDER, Entry
 
-STRATEGIES = "strategies"  # what they are called if no evaluation says more
+STRATEGIES = "strategies"  # their name if no evaluation gives another
 
 
 @dataclass(frozen=True)
 class Method:
     """One line of a comparison."""
 
-    key: str  # the method's name, as the paper's table has it
+    key: str  # the method's name in the paper's table
     label: str
     entries: tuple[Entry, ...]
-    results: tuple[Mapping[str, Any], ...]  # of the entries that are evaluated
+    results: tuple[Mapping[str, Any], ...]  # of the evaluated entries
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Comparison:
     title: str
     horizon: int
     methods: tuple[Method, ...]
-    strategies: str  # what its distinct strategies are called
+    strategies: str  # the name of its distinct strategies
 
 
 def compare(entries: Sequence[Entry]) -> list[Comparison]:
@@ -48,46 +48,46 @@ def compare(entries: Sequence[Entry]) -> list[Comparison]:
     for (task, horizon, _, num_configurations), members in together.items():
         name = short_name(task)
         title = name if names.count(name) == 1 else f"{name} ({num_configurations} configurations, H = {horizon})"
-        called = next((one.evaluation.get("strategies") for one in members if one.evaluation), None)
+        called = next((entry.evaluation.get("strategies") for entry in members if entry.evaluation), None)
         comparisons.append(Comparison(name, title, horizon, tuple(_methods(members)), called or STRATEGIES))
     return comparisons
 
 
 def _methods(entries: Sequence[Entry]) -> list[Method]:
-    found: dict[str, tuple[str, list[Entry]]] = {}
+    lines: dict[str, tuple[str, list[Entry]]] = {}
     for entry in entries:
         alike = [other for other in entries if other.method == entry.method]
-        found.setdefault(_label(entry, alike), (entry.method, []))[1].append(entry)
+        lines.setdefault(_label(entry, alike), (entry.method, []))[1].append(entry)
     methods = []
-    for label, (key, members) in found.items():
+    for label, (key, members) in lines.items():
         evaluated = [entry.evaluation for entry in members if entry.evaluation]
-        methods.append(Method(key, label, tuple(members), tuple(one["result"] for one in evaluated)))
-        best = [one["best"] for one in evaluated if "best" in one]
+        methods.append(Method(key, label, tuple(members), tuple(evaluation["result"] for evaluation in evaluated)))
+        best = [evaluation["best"] for evaluation in evaluated if "best" in evaluation]
         if best:
-            at = ", ".join(sorted({f"{one['temperature']:g}" for one in best}))
+            at = ", ".join(sorted({f"{result['temperature']:g}" for result in best}))
             kept = tuple(entry for entry in members if entry.evaluation and "best" in entry.evaluation)
             bare = tuple(_without_training(entry) for entry in kept)
             methods.append(Method("", f"{label}, best temperature ({at})", bare, tuple(best)))
     order = {name: number for number, name in enumerate(METHOD_ORDER)}
 
     def place(method: Method) -> tuple[int, str]:
-        own = method.key or method.label.split(",")[0].split(" (")[0]
-        return order.get(own, len(order)), method.label
+        name = method.key or method.label.split(",")[0].split(" (")[0]
+        return order.get(name, len(order)), method.label
 
     return sorted(methods, key=place)
 
 
 def _label(entry: Entry, alike: Sequence[Entry]) -> str:
-    """The name of a line: the method, and what sets it apart from others of the same method."""
+    """The name of a line: the method, and what distinguishes it from others of the same method."""
     parts = [entry.method]
     if entry.settings:
         differing = sorted({name for other in alike for name in _differences(entry.settings, other.settings)})
         parts += [f"{name} {entry.settings.get(name)}" for name in differing]
     elif len({_hash(other) for other in alike}) > 1:
-        # A policy without a run is named by itself where there are several, and by its hash if that is not enough.
+        # If there are several policies without a run, each goes by its name, with its hash if that is not unique.
         named_so = {_hash(other) for other in alike if other.name == entry.name}
-        own = entry.name if len(named_so) == 1 else f"{entry.name}, {_hash(entry)[:8]}"
-        parts = [f"{entry.method} ({own})"]
+        name = entry.name if len(named_so) == 1 else f"{entry.name}, {_hash(entry)[:8]}"
+        parts = [f"{entry.method} ({name})"]
     temperature = entry.evaluation["result"]["temperature"] if entry.evaluation else 1
     if temperature != 1:
         parts.append(f"temperature {temperature:g}")
@@ -99,7 +99,7 @@ def _hash(entry: Entry) -> str:
 
 
 def unequal_attempts(comparison: Comparison) -> list[str]:
-    """A remark if some policies had more attempts than others: coverage and distinct strategies grow with them."""
+    """A remark if some policies had more attempts than others: coverage and distinct strategies depend on it."""
     attempts = sorted({result["attempts"] for method in comparison.methods for result in method.results})
     if len(attempts) < 2:
         return []
@@ -117,7 +117,7 @@ def without_control(comparison: Comparison) -> list[str]:
         return []
     return [
         f"{comparison.title}: the control is missing, the pretrained policy at its best temperature; "
-        f"polychromic evaluate {comparison.task} writes evaluations/{comparison.task}.json, to be given too"
+        f"polychromic evaluate {comparison.task} writes evaluations/{comparison.task}.json; add that file"
     ]
 
 
@@ -125,14 +125,14 @@ def _without_training(entry: Entry) -> Entry:
     return replace(entry, settings={}, metrics=[], evaluations=[])
 
 
-def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    if not one or not other:
+def _differences(settings: Mapping[str, Any], others: Mapping[str, Any]) -> list[str]:
+    if not settings or not others:
         return []
-    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    return [name for name in {**settings, **others} if settings.get(name) != others.get(name)]
 
 
 def pooled(method: Method) -> dict[str, Any] | None:
-    """The figures of a method over its runs: each configuration's mean over the runs, intervals over configurations."""
+    """The metrics of a method over its runs: each configuration's mean over the runs, intervals over configurations."""
     results = method.results
     if not results:
         return None
@@ -141,31 +141,33 @@ def pooled(method: Method) -> dict[str, Any] | None:
         pass_at_k(result["attempts"], result["configurations"]["successes"], np.arange(1, most + 1))
         for result in results
     ]
-    found: dict[str, Any] = {"pass_at_k": pass_curve(np.mean(curves, axis=0))}
+    metrics: dict[str, Any] = {"pass_at_k": pass_curve(np.mean(curves, axis=0))}
     for name in FIGURES:
         if any(name not in result["configurations"] for result in results):
-            continue  # a scale of rewards that these worlds do not have
-        found[name] = mean_of(np.mean([result["configurations"][name] for result in results], axis=0))
-    found["solved"] = np.round(np.mean([result["configurations"]["success"] for result in results], axis=0), 4).tolist()
-    found["attempts"] = [result["attempts"] for result in results]
-    found["temperature"] = results[0]["temperature"]
+            continue  # a reward scale that these worlds do not have
+        metrics[name] = mean_of(np.mean([result["configurations"][name] for result in results], axis=0))
+    metrics["solved"] = np.round(
+        np.mean([result["configurations"]["success"] for result in results], axis=0), 4
+    ).tolist()
+    metrics["attempts"] = [result["attempts"] for result in results]
+    metrics["temperature"] = results[0]["temperature"]
     if len(results) == 1 and "exact" in results[0]:
-        found["exact"] = {name: results[0]["exact"][name] for name in ("success", "pass_at_k")}
+        metrics["exact"] = {name: results[0]["exact"][name] for name in ("success", "pass_at_k")}
     perturbed = [result["perturbed"]["configurations"] for result in results if "perturbed" in result]
     if perturbed:
         # Runs from one pretrained policy and seed share their starts, so the weights are those of any of them.
-        means = np.mean([one["success"] for one in perturbed], axis=0)
-        found["perturbed"] = mean_of(means, weights=perturbed[0]["starts"])
-    return found
+        means = np.mean([part["success"] for part in perturbed], axis=0)
+        metrics["perturbed"] = mean_of(means, weights=perturbed[0]["starts"])
+    return metrics
 
 
 def training_curves(entry: Entry) -> dict[str, list[Any]]:
-    """Evaluations during training against what had been spent until then; empty lists for a policy without a run."""
+    """Evaluations during training against the cost so far; empty lists for a policy without a run."""
     steps = list(accumulate(line["steps"] for line in entry.metrics))
     trajectories = list(accumulate(line["trajectories"] for line in entry.metrics))
     points = [line for line in entry.evaluations if 1 <= line["iteration"] <= len(steps)]
-    found: dict[str, list[Any]] = {name: [line.get(name) for line in points] for name in CURVES}
-    found["steps"] = [steps[line["iteration"] - 1] for line in points]
-    found["trajectories"] = [trajectories[line["iteration"] - 1] for line in points]
-    found["iteration"] = [line["iteration"] for line in points]
-    return found
+    curves: dict[str, list[Any]] = {name: [line.get(name) for line in points] for name in CURVES}
+    curves["steps"] = [steps[line["iteration"] - 1] for line in points]
+    curves["trajectories"] = [trajectories[line["iteration"] - 1] for line in points]
+    curves["iteration"] = [line["iteration"] for line in points]
+    return curves

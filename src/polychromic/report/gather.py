@@ -1,4 +1,4 @@
-"""Runs and evaluations on disk -> what a report compares. One that cannot be read costs a line, not the report."""
+"""Runs and evaluations on disk -> entries of a report. One that cannot be read gives a line, not an error."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Entry:
 
     @property
     def comparison(self) -> tuple[Any, ...]:
-        """Only what was done on the same configurations and horizon can be compared."""
+        """Entries are compared only on the same configurations and horizon."""
         return self.task, self.horizon, self.level_seeds, self.num_configurations
 
 
 def gather(paths: Iterable[str | Path]) -> tuple[list[Entry], list[str]]:
-    """The entries of all run directories and evaluation files, and a line about everything that is amiss."""
+    """The entries of all run directories and evaluation files, and a line for each problem."""
     entries, problems = [], []
     seen = set()
     for path in map(Path, paths):
@@ -84,8 +84,8 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
     seeds = tuple(described["level_seeds"])
     num_configurations = described.get("num_configurations", len(seeds))
     if num_configurations < 1 or len(seeds) not in (0, num_configurations):
-        told = f"it has {num_configurations} configurations and {len(seeds)} level seeds"
-        raise UserError(f"{folder / 'config.json'} is damaged: {told}")
+        counts = f"it has {num_configurations} configurations and {len(seeds)} level seeds"
+        raise UserError(f"{folder / 'config.json'} is damaged: {counts}")
     config = dict(described["config"])
     metrics = read_lines(folder / "metrics.jsonl", _Metrics)
     evaluations = read_lines(folder / "evaluations.jsonl", _Evaluated)
@@ -96,7 +96,7 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
             evaluation = _read_evaluation(folder / EVALUATION)
             same = all(evaluation[name] == described[name] for name in ("level_seeds", "horizon", "task"))
             if not same or len(evaluation["missions"]) != num_configurations:
-                raise UserError(f"{folder / EVALUATION} is of other configurations than the run")
+                raise UserError(f"{folder / EVALUATION} has other configurations than the run")
         except UserError as error:
             remarks.append(f"without its evaluation: {error}")
             evaluation = None
@@ -125,23 +125,23 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
 def _evaluation_file(path: Path) -> Entry:
     if not path.exists():
         raise UserError(f"{path} does not exist")
-    found = _read_evaluation(path)
+    evaluation = _read_evaluation(path)
     return Entry(
-        name=found["policy"].get("name", path.stem),
-        task=found["task"],
-        horizon=found["horizon"],
-        level_seeds=tuple(found["level_seeds"]),
-        num_configurations=len(found["missions"]),
-        method=found["policy"]["method"],
-        seed=found["policy"].get("run_seed"),
-        evaluation=found,
+        name=evaluation["policy"].get("name", path.stem),
+        task=evaluation["task"],
+        horizon=evaluation["horizon"],
+        level_seeds=tuple(evaluation["level_seeds"]),
+        num_configurations=len(evaluation["missions"]),
+        method=evaluation["policy"]["method"],
+        seed=evaluation["policy"].get("run_seed"),
+        evaluation=evaluation,
     )
 
 
 def _read_evaluation(path: Path) -> dict[str, Any]:
-    found = read_evaluation(path)
-    for part in [found[name] for name in ("result", "best") if name in found]:
-        section = spec.section if (spec := find_spec(found["task"])) else None
+    evaluation = read_evaluation(path)
+    for part in [evaluation[name] for name in ("result", "best") if name in evaluation]:
+        section = spec.section if (spec := find_spec(evaluation["task"])) else None
         if section and section.metric in part:
-            section.check(part[section.metric], len(found["missions"]), f"{path} is damaged")
-    return found
+            section.check(part[section.metric], len(evaluation["missions"]), f"{path} is damaged")
+    return evaluation

@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: styles, scripts, data. It asks no server for anything."""
+"""One HTML file with everything in it: styles, scripts, data. It loads nothing from a server."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def write_report(
         summary: paragraphs to open with.
 
     Returns:
-        A line about everything that could not be read or is incomplete; the rest is reported.
+        A line for each file that could not be read or is incomplete; the rest is reported.
     """
     entries, problems = gather(runs)
     try:
-        texts = _made(entries, problems, title, summary)
-    except Exception:  # one file must not take the others with it, whatever its reader has missed
-        entries, left_out = _that_can_be_shown(entries)
-        texts = _made(entries, problems := [*problems, *left_out], title, summary)
+        texts = _render(entries, problems, title, summary)
+    except Exception:  # one bad file must not stop the report, even if its reader missed the fault
+        entries, left_out = _renderable(entries)
+        texts = _render(entries, problems := [*problems, *left_out], title, summary)
     html_text, markdown_text, remarks = texts
     write_text(out, html_text)
     if markdown is not None:
@@ -66,23 +66,25 @@ def write_report(
     return [*problems, *remarks]
 
 
-def _made(
+def _render(
     entries: Sequence[Entry], problems: Sequence[str], title: str, summary: Sequence[str] = ()
 ) -> tuple[str, str, list[str]]:
-    """The page, the tables as Markdown, and remarks about what is compared."""
+    """The page, the tables as Markdown, and remarks about the comparison."""
     comparisons = compare(entries)
-    remarks = [remark for one in comparisons for remark in (*without_control(one), *unequal_attempts(one))]
-    made, told = tables(comparisons), [*problems, *remarks]
-    data = page_data(comparisons, made, told, title=title, summary=summary)
-    return page(data, section_scripts(comparisons)), as_markdown(made, told), remarks
+    remarks = [
+        remark for comparison in comparisons for remark in (*without_control(comparison), *unequal_attempts(comparison))
+    ]
+    shown, notes = tables(comparisons), [*problems, *remarks]
+    data = page_data(comparisons, shown, notes, title=title, summary=summary)
+    return page(data, section_scripts(comparisons)), as_markdown(shown, notes), remarks
 
 
-def _that_can_be_shown(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
-    """Those of which a page can be made on their own, and a line about each of the others."""
+def _renderable(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
+    """The entries that can be rendered on their own, and a line about each of the others."""
     shown, left_out = [], []
     for entry in entries:
         try:
-            _made([entry], (), "")
+            _render([entry], (), "")
             shown.append(entry)
         except Exception as error:  # as above
             left_out.append(f"left out: {entry.name}: {type(error).__name__}: {' '.join(str(error).split())}")
@@ -93,30 +95,32 @@ def _that_can_be_shown(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]
 
 def page_data(
     comparisons: Sequence[Comparison],
-    made: Sequence[Table],
+    shown: Sequence[Table],
     problems: Sequence[str],
     *,
     title: str,
     summary: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """All that the page shows, in JSON's types."""
+    """Everything that the page shows, in JSON types."""
     return {
         "title": title,
         "summary": list(summary),
         "version": __version__,
         "problems": list(problems),
-        "tables": [asdict(table) for table in made],
-        "comparisons": [_comparison(one) for one in comparisons],
+        "tables": [asdict(table) for table in shown],
+        "comparisons": [_comparison(comparison) for comparison in comparisons],
     }
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
     evaluations = [entry.evaluation for method in comparison.methods for entry in method.entries if entry.evaluation]
-    drawn: Mapping[str, Any] = next((one for one in evaluations if "recordings" in one["result"]), {})
+    drawn: Mapping[str, Any] = next(
+        (evaluation for evaluation in evaluations if "recordings" in evaluation["result"]), {}
+    )
     first = comparison.methods[0].entries[0]
     section = section_of(comparison)
     seeds = first.level_seeds or [None] * first.num_configurations  # only grid worlds have level seeds
-    missions = next((one["missions"] for one in evaluations), [""] * first.num_configurations)
+    missions = next((evaluation["missions"] for evaluation in evaluations), [""] * first.num_configurations)
     return {
         "title": comparison.title,
         "task": comparison.task,
@@ -145,24 +149,27 @@ def _method(method: Method, section: Section | None) -> dict[str, Any]:
             if entry.metrics
         ],
         "figures": pooled(method),
-        "sweep": _sweep(method),
+        "sweep": _temperature_scan(method),
         "section": section_values(section, method) if section else None,
         "recordings": shown,
         "hashes": sorted({entry.evaluation["policy"]["hash"] for entry in method.entries if entry.evaluation}),
     }
 
 
-def _sweep(method: Method) -> list[list[float]]:
-    """Temperature, success, low, high, in order; of the first policy that has a sweep, not repeated for its best."""
+def _temperature_scan(method: Method) -> list[list[float]]:
+    """Temperature, success, low, high, in order, of the first policy with a scan; empty for its best temperature."""
+    # The key of a scan of temperatures in evaluation files is "sweep", from when it was called that.
     evaluations = [entry.evaluation for entry in method.entries if entry.evaluation]
-    tried: list[dict[str, Any]] = next((one["sweep"] for one in evaluations if "sweep" in one), [])
-    found = [(one["temperature"], *(one["success"][name] for name in ("mean", "low", "high"))) for one in tried]
-    return [list(point) for point in sorted(found)] if method.key else []
+    tried: list[dict[str, Any]] = next((evaluation["sweep"] for evaluation in evaluations if "sweep" in evaluation), [])
+    points = [(point["temperature"], *(point["success"][name] for name in ("mean", "low", "high"))) for point in tried]
+    return [list(point) for point in sorted(points)] if method.key else []
 
 
 def section_scripts(comparisons: Sequence[Comparison]) -> list[str]:
     """The JavaScript of the sections that tasks add."""
-    named = dict.fromkeys(section.script for one in comparisons if (section := section_of(one)) is not None)
+    named = dict.fromkeys(
+        section.script for comparison in comparisons if (section := section_of(comparison)) is not None
+    )
     return [(resources.files(package) / name).read_text(encoding="utf-8") for package, name in named]
 
 
@@ -181,5 +188,5 @@ def page(data: Mapping[str, Any], scripts: Sequence[str] = ()) -> str:
         "SCRIPT": "\n".join([*map(read, SCRIPTS), *scripts, read(LAST_SCRIPT)]),
         "DATA": text,
     }
-    # In one pass, so that a mark inside what is filled in is left alone.
+    # In one pass, so that a mark inside the inserted text is left alone.
     return re.sub("@(TITLE|STYLE|SCRIPT|DATA)@", lambda mark: parts[mark[1]], read("page.html"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Table:
-    """A title, what it is, column heads and rows of text."""
+    """A title, a note, column headings and rows of text."""
 
     title: str
     note: str
@@ -16,10 +16,10 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def as_markdown(made: Sequence[Table], problems: Sequence[str] = ()) -> str:
+def as_markdown(tables: Sequence[Table], problems: Sequence[str] = ()) -> str:
     """The tables for a paper or a README."""
     parts = []
-    for table in made:
+    for table in tables:
         lines = [f"## {table.title}", "", table.note, ""]
         lines += [_line(table.columns), _line(["---"] * len(table.columns)), *map(_line, table.rows)]
         parts.append("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""The paper's two tables, with ours beside them; the page and the Markdown show the same ones."""
+"""The paper's two tables with our results beside them, for the page and for Markdown."""
 
 from __future__ import annotations
 
@@ -14,45 +14,47 @@ PRETRAINED = "pretrained"
 
 
 def tables(comparisons: Sequence[Comparison]) -> list[Table]:
-    """Reward and success, or what a task shows instead; perturbed starts, where they were evaluated."""
-    plain = [one for one in comparisons if section_of(one) is None]
-    made = [_main_table(plain)] if plain else []
-    sections = dict.fromkeys(section for one in comparisons if (section := section_of(one)) is not None)
+    """Reward and success, or the table of a task's own section; perturbed starts, if they were evaluated."""
+    plain = [comparison for comparison in comparisons if section_of(comparison) is None]
+    shown = [_main_table(plain)] if plain else []
+    sections = dict.fromkeys(section for comparison in comparisons if (section := section_of(comparison)) is not None)
     for section in sections:
         rows = [
-            (one.title, method.label, values)
-            for one in comparisons
-            if section_of(one) == section
-            for method in one.methods
+            (comparison.title, method.label, values)
+            for comparison in comparisons
+            if section_of(comparison) == section
+            for method in comparison.methods
             if (values := section_values(section, method)) is not None
         ]
-        made += [section.table(rows)] if rows else []
-    if any("perturbed" in (pooled(method) or {}) for one in comparisons for method in one.methods):
-        made.append(_perturbed_table(plain))
-    return made
+        shown += [section.table(rows)] if rows else []
+    if any("perturbed" in (pooled(method) or {}) for comparison in comparisons for method in comparison.methods):
+        shown.append(_perturbed_table(plain))
+    return shown
 
 
 def section_of(comparison: Comparison) -> Section | None:
-    """What reports show of a task beyond what all tasks have."""
+    """The section that a task adds to reports."""
     spec = find_spec(comparison.task)
     return spec.section if spec else None
 
 
 def section_values(section: Section, method: Method) -> dict[str, Any] | None:
-    """What a section shows of a method; None if it was not evaluated."""
+    """The values of a method in a section; None if it was not evaluated."""
     values = [result[section.metric] for result in method.results if section.metric in result]
     return section.pool(values) if values else None
 
 
 def _paper(comparison: Comparison, name: str) -> Mapping[str, Any]:
-    """The paper's numbers for a task, by method; nothing for tasks that it does not have."""
+    """The paper's numbers for a task, by method; empty for tasks that are not in the paper."""
     spec = find_spec(comparison.task)
     return spec.paper.get(name, {}) if spec else {}
 
 
 def _main_table(comparisons: Sequence[Comparison]) -> Table:
-    scales = sorted({name for one in comparisons for method in one.methods for name in _scales(pooled(method))})
-    in_paper = any(_paper(one, "reward_success") for one in comparisons)
+    scales = sorted(
+        {name for comparison in comparisons for method in comparison.methods for name in _scales(pooled(method))}
+    )
+    in_paper = any(_paper(comparison, "reward_success") for comparison in comparisons)
     rows = []
     for comparison in comparisons:
         theirs = _paper(comparison, "reward_success")
@@ -118,8 +120,8 @@ def _with_missing(comparison: Comparison, names: Sequence[str]) -> list[Method]:
 def _percent(ours: dict[str, Any] | None, name: str) -> str:
     if not ours or name not in ours:
         return NOTHING
-    found = ours[name]
-    return f"{100 * found['mean']:.1f} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"
+    metric = ours[name]
+    return f"{100 * metric['mean']:.1f} [{100 * metric['low']:.1f}, {100 * metric['high']:.1f}]"
 
 
 def _mean(ours: dict[str, Any] | None, name: str, digits: int = 3) -> str:

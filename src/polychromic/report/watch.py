@@ -34,18 +34,18 @@ def watch(
 
     Args:
         target: a run directory, a policy file, or a shipped base policy by name.
-        configuration: which one, from 1 on, as the report numbers them.
+        configuration: its number, from 1, as in the report.
         episodes: how many, one after another.
         temperature: sampling temperature; 0 takes the most likely action.
-        seed: of the actions.
+        seed: of the sampled actions.
         gif: write an animated GIF instead of showing it in the terminal.
-        tile_size: pixels of a cell in the GIF.
-        seconds_per_step: how long a step is shown.
+        tile_size: pixels per cell in the GIF.
+        seconds_per_step: how long each step is shown.
     """
-    found = find_target(target)
-    world = world_of(found)
+    player = find_target(target)
+    world = world_of(player)
     if not 1 <= configuration <= world.num_configurations:
-        raise UserError(f"configuration is {configuration}; {found.name} has 1 … {world.num_configurations}")
+        raise UserError(f"configuration is {configuration}; {player.name} has 1 … {world.num_configurations}")
     for name, value in (("episodes", episodes), ("tile_size", tile_size)):
         if value < 1:
             raise UserError(f"{name} is {value}; it must be at least 1")
@@ -54,9 +54,9 @@ def watch(
     if seed < 0:
         raise UserError(f"seed is {seed}; it must be 0 or more")
     if gif is not None and not world.can_draw:
-        raise UserError(f"gif is {gif}; {found.name} acts in a world that has no pictures; leave it out for text")
+        raise UserError(f"gif is {gif}; {player.name} acts in a world that has no pictures; leave it out for text")
     number = configuration - 1
-    evaluator = Evaluator(found.saved.policy, found.saved.params, world.tables())
+    evaluator = Evaluator(player.saved.policy, player.saved.params, world.tables())
     state = world.start(np.full(episodes, number))
     attempts = attempt(evaluator, world, state, np.random.default_rng(seed), temperature=temperature)
     seeds = f", level seed {world.level_seeds[number]}" if world.level_seeds else ""
@@ -74,7 +74,7 @@ def watch(
 
 
 def _states(world: World, configuration: int, attempts: Attempts, episode: int) -> Any:
-    """Every moment of an episode, replayed from its actions."""
+    """Every state of an episode, replayed from its actions."""
     state = world.start([configuration])
     yield state
     for action in attempts.actions[episode, : attempts.lengths[episode]].tolist():
@@ -107,7 +107,7 @@ def _write_gif(
 
 
 def _show(world: World, configuration: int, attempts: Attempts, episode: int, seconds: float) -> None:
-    """Step by step on a terminal; elsewhere the last moment alone."""
+    """Step by step on a terminal; otherwise only the last state."""
     live = sys.stdout.isatty()
     picture = ""
     for moment, state in enumerate(_states(world, configuration, attempts, episode)):

@@ -1,4 +1,4 @@
-"""What a comparison shows, in plain words, with the figures it was read from."""
+"""The outcome of a comparison in sentences, with the numbers behind them."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from polychromic.core.metrics import pass_at_k
 Gap = tuple[float, float, float]  # mean, low, high
 
 
-def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[Gap, Gap, Gap]:
-    """`one` minus `other` (two `result`s on the same configurations), paired by configuration: mean, low, high.
+def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[Gap, Gap, Gap]:
+    """`first` minus `second` (two `result`s on the same configurations), paired by configuration: mean, low, high.
 
-    Of success in one attempt, of success in as many attempts as both have, and of distinct strategies.
+    For success in one attempt, success in as many attempts as both have, and distinct strategies.
     """
-    most = min(one["attempts"], other["attempts"])
+    most = min(first["attempts"], second["attempts"])
     ks = np.array([1, most])
-    curves = [pass_at_k(each["attempts"], each["configurations"]["successes"], ks) for each in (one, other)]
-    distinct = [np.array(each["configurations"]["distinct_strategies"]) for each in (one, other)]
+    curves = [pass_at_k(each["attempts"], each["configurations"]["successes"], ks) for each in (first, second)]
+    distinct = [np.array(each["configurations"]["distinct_strategies"]) for each in (first, second)]
     gaps = (curves[0][:, 0] - curves[1][:, 0], curves[0][:, 1] - curves[1][:, 1], distinct[0] - distinct[1])
-    first, many, kinds = (
+    single, many, kinds = (
         (float(mean), float(low), float(high)) for mean, low, high in (mean_interval(gap) for gap in gaps)
     )
-    return first, many, kinds
+    return single, many, kinds
 
 
 def in_words(
     results: Mapping[str, Mapping[str, Any]], base: str, first: str, second: str, *, strategies: str = "strategies"
 ) -> list[str]:
-    """Sentences about two methods and the policy that both began with.
+    """Sentences about two methods and the policy that both started from.
 
-    results: `result` by name; base, first, second: names of the three that are compared; strategies: what they are
-    called.
+    results: `result` by name; base, first, second: names of the three that are compared; strategies: the name of
+    strategies.
     """
     lines = []
     for name, result in results.items():
@@ -54,14 +54,14 @@ def in_words(
     for name, gap in zip(names, differences(results[second], results[first]), strict=True):
         scale, unit = (1.0, "") if name == names[-1] else (100.0, " points")
         mean, low, high = (scale * part for part in gap)
-        said = f"{second if mean > 0 else first} is ahead" if _clear(gap) else "no clear difference"
-        lines.append(f"{name}: {said} ({second} minus {first}: {mean:+.1f}{unit} [{low:+.1f}, {high:+.1f}]).")
+        verdict = f"{second if mean > 0 else first} is ahead" if _clear(gap) else "no clear difference"
+        lines.append(f"{name}: {verdict} ({second} minus {first}: {mean:+.1f}{unit} [{low:+.1f}, {high:+.1f}]).")
     lines.append("Intervals are 95 %, over configurations; this is one seed of each method.")
     return lines
 
 
 def _coverage(results: Mapping[str, Mapping[str, Any]], base: str, names: tuple[str, ...]) -> str:
-    """Who kept what the base policy solved. Counts, not a claim: a rare success may come or go by chance."""
+    """What each method kept of what the base policy solved. Counts, not a claim: rare successes depend on chance."""
     solved = {name: np.array(results[name]["configurations"]["successes"]) > 0 for name in (base, *names)}
     before = int(solved[base].sum())
     kept = [

@@ -1,4 +1,4 @@
-"""What a sweep consists of: cells, each an ordinary run directory named after its configuration."""
+"""The cells of a sweep: each is an ordinary run directory, named after its settings."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Cell:
     task: str
     method: str
     seed: int
-    settings: Mapping[str, Any] = field(default_factory=dict)  # fields of Config that differ from the method's
+    settings: Mapping[str, Any] = field(default_factory=dict)  # fields of Config that differ from the method's defaults
     policy: str = ""  # "": the shipped policy of the task
-    horizon: int = 0  # 0: what the task has by itself
+    horizon: int = 0  # 0: the task's default
     time_penalty: float | None = None
     evaluation: Evaluation = field(default_factory=Evaluation)
 
@@ -67,12 +67,12 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The name of its folder: for people, then a hash of all that decides the run's results."""
+        """The name of its folder: a readable part, then a hash of everything that decides the run's results."""
         info, parameters = self._base()
         decided = {
             "task": self.task,
             "policy": self.policy,
-            "parameters": parameters,  # a file may change
+            "parameters": parameters,  # the file may change
             "configurations": info.configurations,
             "horizon": self.horizon,
             "time_penalty": self.time_penalty,
@@ -85,16 +85,16 @@ class Cell:
 
     @property
     def base_policy(self) -> str:
-        """The policy that it begins with, by name or as a file."""
+        """The policy that it starts from, by name or as a file."""
         return self.policy or base_policy_of(self.task)
 
     @property
     def base_parameters(self) -> str:
-        """A hash of the parameters that it begins with."""
+        """A hash of the parameters that it starts from."""
         return self._base()[1]
 
     def _base(self) -> tuple[PolicyInfo, str]:
-        """What is known of the policy that it begins with; nothing if that is still to be made, as in estimates."""
+        """The header and hash of the policy that it starts from; empty if that does not exist yet, as in estimates."""
         named = self.base_policy
         try:
             return read_identity(named)
@@ -104,8 +104,8 @@ class Cell:
             return PolicyInfo(), ""
 
 
-class _Figures(TypedDict):
-    """What the figures of a cell begin with."""
+class _Metrics(TypedDict):
+    """The first entries of a cell's metrics (figures.json)."""
 
     task: str
     method: str
@@ -121,9 +121,9 @@ def make_cells(
     vary: Mapping[str, Sequence[Any]] | None = None,
     **common: Any,
 ) -> list[Cell]:
-    """Every combination, all of the first seed first, so that a whole table is there early.
+    """Every combination, all cells of the first seed first, so that a whole table is complete early.
 
-    settings: fields of Config for all cells. vary: fields with several values each, all combinations of which are run.
+    settings: fields of Config for all cells. vary: fields with several values each; all combinations are run.
     common: policy, horizon, time_penalty and evaluation of all cells.
     """
     for name, values in {"tasks": tasks, "methods": methods, "seeds": seeds}.items():
@@ -144,7 +144,7 @@ def make_cells(
 
 
 def check_policy(cell: Cell) -> None:
-    """Refuse a policy that was made for another task than the cell's, or that says too little about itself."""
+    """Refuse a policy that was made for another task, or that names no configurations."""
     info, _ = read_identity(cell.base_policy)
     if short_name(info.task) != short_name(cell.task) and (info.task or cell.method == PRETRAINED):
         made_for = f"made for {info.task}" if info.task else "which names no task"
@@ -154,12 +154,12 @@ def check_policy(cell: Cell) -> None:
 
 
 def write_cells(folder: Path, cells: Iterable[Cell]) -> list[Path]:
-    """The folders of the cells in a sweep's folder, with what each is to do; cells that are there must agree."""
+    """Write the cells into a sweep's folder and return their folders; cells that already exist must agree."""
     named = {folder / cell.name: cell for cell in cells}
     described = {path: json.loads(json.dumps(asdict(cell))) for path, cell in named.items()}
     try:
         there = {path for path in named if (path / CELL).exists()}
-        for path in there:  # all of them before anything is written
+        for path in there:  # check all of them before anything is written
             _compare(path, read_cell(path), named[path])
         for path in [path for path in named if path not in there]:
             path.mkdir(parents=True, exist_ok=True)
@@ -173,23 +173,23 @@ def write_cells(folder: Path, cells: Iterable[Cell]) -> list[Path]:
 
 def read_cell(folder: Path) -> Cell:
     """The cell of a folder."""
-    found: Cell = converted(read_json(folder / CELL), Cell, f"{folder / CELL} is damaged")
-    return found
+    cell: Cell = converted(read_json(folder / CELL), Cell, f"{folder / CELL} is damaged")
+    return cell
 
 
 def find_cells(folder: Path) -> list[Path]:
     """The folders of all cells of a sweep."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give one that polychromic sweep wrote")
-    found = sorted(path.parent.resolve() for path in folder.glob(f"*/{CELL}"))
-    if not found:
+    folders = sorted(path.parent.resolve() for path in folder.glob(f"*/{CELL}"))
+    if not folders:
         raise UserError(f"{folder} holds no cells; give a folder that polychromic sweep wrote")
-    return found
+    return folders
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a cell is complete; its figures are written last. A damaged file is made again."""
-    return read_json_or(folder / FIGURES, _Figures, None) is not None
+    """Whether a cell is complete; its metrics are written last. A damaged file is made again."""
+    return read_json_or(folder / FIGURES, _Metrics, None) is not None
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,11 +197,11 @@ def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compare(path: Path, before: Cell, now: Cell) -> None:
-    """The name holds everything but the evaluation."""
+    """Refuse another evaluation; the name of the folder covers everything else."""
     for name, value in asdict(now.evaluation).items():
-        found = getattr(before.evaluation, name)
-        if found != value:
+        old = getattr(before.evaluation, name)
+        if old != value:
             raise UserError(
-                f"out: {path} is a cell with evaluation {name} = {found}, now it is {value}; "
+                f"out: {path} is a cell with evaluation {name} = {old}, now it is {value}; "
                 "give another folder, or the same evaluation to resume it"
             )

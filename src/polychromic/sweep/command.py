@@ -24,16 +24,16 @@ from polychromic.trust import OPTION, consent
 
 @dataclass(frozen=True)
 class Arguments:
-    """Run tasks × methods × seeds. The same command goes on after any interruption; done cells are skipped.
+    """Run tasks × methods × seeds. The same command resumes after an interruption; done cells are skipped.
 
     Every cell is a run directory of `polychromic finetune`, evaluated at its end. `polychromic sweep status OUT` shows
-    from any terminal how far it is; `polychromic sweep --out OUT` alone goes on with all cells in a folder.
+    its progress from any terminal; `polychromic sweep --out OUT` alone resumes all cells in a folder.
     """
 
     tasks: tuple[str, ...] = ()
     """Tasks, as `polychromic finetune` takes them."""
     methods: tuple[str, ...] = ()
-    """Methods of fine-tuning; `pretrained` only evaluates the base policy, with a sweep of temperatures."""
+    """Methods of fine-tuning; `pretrained` only evaluates the base policy, with a scan of temperatures."""
     seeds: tuple[str, ...] = ()
     """Seeds, as numbers or ranges: 0 1 2, or 0-19."""
     file: Path | None = None
@@ -41,11 +41,11 @@ class Arguments:
     set: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE for any setting of `polychromic finetune`, for all cells; may be repeated."""
     vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME=VALUE,VALUE,… for a setting of which every value is run; may be repeated."""
+    """NAME=VALUE,VALUE,… to run every value of a setting; may be repeated."""
     policy: str = ""
     """A policy to start from, a file or a shipped one by name. Not given: the shipped policy of each task."""
     horizon: int = 0
-    """H: most steps of an episode. 0: what the task has by itself."""
+    """H: maximum steps of an episode. 0: the task's default."""
     time_penalty: float | None = None
     """A success after t steps pays 1 − time_penalty · t/H (grid tasks only, where it is 0.5 if not given)."""
     attempts: int = 160
@@ -61,9 +61,9 @@ class Arguments:
     engine: EngineName = "local"
     """local: processes on this machine; ray: tasks on a Ray cluster; slurm: jobs through submitit."""
     workers: int = 0
-    """Cells at the same time. 0: one a core (local), as many as the cluster takes (ray, slurm)."""
+    """Cells at the same time. 0: one per core (local), as many as the cluster takes (ray, slurm)."""
     retries: int = 3
-    """How often a cell that fails or is killed is tried again."""
+    """How often to retry a cell that fails or is killed."""
     ray_address: str = ""
     """The Ray cluster to use. Not given: the one of RAY_ADDRESS, or a new one on this machine."""
     slurm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -85,15 +85,15 @@ def sweep_command(args: Sequence[str]) -> int:
     return run_sweep(given.out, folders, again=again, engine=engine, retries=given.retries)
 
 
-# Options that a file of a sweep may give too, with other values than their defaults.
+# Options that a sweep file may give too, with values that differ from their defaults.
 _OTHERS = {"policy": "?", "horizon": -1, "time_penalty": -1.0, "attempts": -1}
 _OTHERS |= {"perturbed": True, "recordings": False, "greedy": True}
 
 
 def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
-    """The arguments, and which of those about cells are there.
+    """The arguments, and which of those about cells were given.
 
-    They are parsed twice with different defaults: what is the same in both was given.
+    They are parsed twice with different defaults: a value that is the same in both was given.
     """
     first, second = (
         tyro.cli(Arguments, args=list(args), default=default, prog="polychromic sweep")
@@ -104,7 +104,7 @@ def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
 
 
 def _check_trust(folders: Sequence[Path]) -> None:
-    """Refuse cells that somebody else may have written before anything is started; damaged ones are told later."""
+    """Refuse cells that ask for untrusted imports before anything starts; damaged ones are reported later."""
     for folder in folders:
         try:
             cell = read_cell(folder)
@@ -116,29 +116,29 @@ def _check_trust(folders: Sequence[Path]) -> None:
 def status(
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")], /, *, watch: bool = False
 ) -> int:
-    """How far a sweep is, read from its files: from another terminal or another machine.
+    """The progress of a sweep, read from its files, from any terminal or machine.
 
     Args:
         folder: of the sweep.
-        watch: keep showing it until all cells have ended.
+        watch: repeat until all cells have ended.
     """
     folders = find_cells(folder)
     console = Console()
     while True:
         statuses = [read_status(path) for path in folders]
-        running = sum(one.state == "running" for one in statuses)
+        running = sum(cell.state == "running" for cell in statuses)
         console.print(show(statuses, slots=running))
-        for one in statuses:
-            if one.state == "failed":
-                console.print(f"\n{one.name} failed:\n{one.message}", markup=False)
-        if not watch or all(one.state in ("done", "failed") for one in statuses):
+        for cell in statuses:
+            if cell.state == "failed":
+                console.print(f"\n{cell.name} failed:\n{cell.message}", markup=False)
+        if not watch or all(cell.state in ("done", "failed") for cell in statuses):
             return 0
         time.sleep(2)
         console.print()
 
 
 def _cells(given: Arguments, named: frozenset[str]) -> list[Cell]:
-    """The cells that are asked for; none at all if only a folder is given, to resume what is there."""
+    """The requested cells; empty if only a folder is given, to resume its cells."""
     plan: Plan = read_plan(given.file) if given.file else {}
     tasks, methods = given.tasks or plan.get("tasks", ()), given.methods or plan.get("methods", ())
     seeds = given.seeds or plan.get("seeds", ())
@@ -166,7 +166,9 @@ def _cells(given: Arguments, named: frozenset[str]) -> list[Cell]:
     horizon = given.horizon if "horizon" in named else plan.get("horizon", given.horizon)
     time_penalty = given.time_penalty if "time_penalty" in named else plan.get("time_penalty", given.time_penalty)
     if horizon < 0 or not 0 <= (time_penalty or 0) <= 1:
-        raise UserError(f"horizon is {horizon} and time_penalty {time_penalty}; at least 0, and between 0 and 1")
+        raise UserError(
+            f"horizon is {horizon} and time_penalty {time_penalty}; they must be at least 0, and between 0 and 1"
+        )
     policy = given.policy or plan.get("policy", "")
     if policy and policy not in available_policies():
         policy = str(policy_path(policy).resolve())

@@ -1,4 +1,4 @@
-"""Which cells come next, which again, and when is a sweep over? The same for every engine."""
+"""Which cell runs next, which is retried, and when is a sweep over? The same for every engine."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from polychromic.sweep.cells import is_done
 from polychromic.sweep.progress import iterations_done
 from polychromic.sweep.run_cell import Outcome, note
 
-BUSY_SECONDS = 2.0  # until a cell that another sweep has is looked at again
+BUSY_SECONDS = 2.0  # before a cell that another sweep is running is tried again
 
 
 class Engine(Protocol):
-    """Where cells run. An engine takes folders and tells how each attempt ended; all else is on disk."""
+    """Where cells run. An engine takes folders and reports how each try ended; everything else is on disk."""
 
     @property
     def slots(self) -> int:
         """Cells that run at the same time, 0 if unknown."""
 
     def free(self) -> int:
-        """Cells that it takes now."""
+        """How many cells it accepts now."""
 
     def start(self, folder: Path) -> None:
         """Take a cell."""
 
     def finished(self, timeout: float) -> list[tuple[Path, Outcome]]:
-        """Attempts that ended, waiting for the first one up to `timeout` seconds."""
+        """Tries that ended, waiting for the first one up to `timeout` seconds."""
 
     def close(self) -> None:
         """Stop everything."""
@@ -38,20 +38,20 @@ class Engine(Protocol):
 
 @dataclass
 class Summary:
-    """How a sweep stands."""
+    """The state of a sweep."""
 
     done: list[Path] = field(default_factory=list)
-    failed: dict[Path, str] = field(default_factory=dict)  # with what was last heard of it
+    failed: dict[Path, str] = field(default_factory=dict)  # with its last message
     retried: int = 0
 
 
 def drive(engine: Engine, folders: Sequence[Path], *, retries: int, watch: Callable[[Summary], None]) -> Summary:
-    """Run all cells that are not done; a failed one is tried `retries` times more while the rest go on.
+    """Run all cells that are not done; a failed one is retried up to `retries` times while the rest continue.
 
-    An attempt that got further than any before begins the count anew: a machine that loses its workers every hour ends
+    A try that got further than any before resets the count: a machine that loses its workers every hour still finishes
     a run of a day.
 
-    watch: called about twice a second and after everything that happens.
+    watch: called about twice a second and after every event.
     """
     done = {folder for folder in folders if is_done(folder)}
     summary = Summary(done=[folder for folder in folders if folder in done])

@@ -1,4 +1,4 @@
-"""The local engine: a few worker processes, one thread each, pinned to a core each."""
+"""The local engine: worker processes with one thread each, each pinned to a core."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LocalEngine:
     """Runs cells in `workers` processes of this machine."""
 
     def __init__(self, workers: int = 0) -> None:
-        self.trust = consent()  # what this process may import, its workers may
+        self.trust = consent()  # workers may import what this process may
         self.environment = {**os.environ, **one_thread(os.environ)}
         self.workers: list[Worker | None] = [None] * (workers or len(available_cores()))
 
@@ -40,7 +40,7 @@ class LocalEngine:
         return len(self.workers)
 
     def free(self) -> int:
-        """Cells that it would begin with at once."""
+        """How many cells can start at once."""
         return sum(worker is None or worker.folder is None for worker in self.workers)
 
     def start(self, folder: Path) -> None:
@@ -52,7 +52,7 @@ class LocalEngine:
             worker = self.workers[number] = self._launch()
         worker.folder = folder
         assert worker.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died just now; `finished` will say so
+        with contextlib.suppress(BrokenPipeError):  # it just died; `finished` will report it
             asked = {"folder": str(folder), "everything": self.trust.everything, "names": sorted(self.trust.names)}
             worker.process.stdin.write(json.dumps(asked) + "\n")
             worker.process.stdin.flush()
@@ -73,13 +73,13 @@ class LocalEngine:
                 outcome = Outcome(**json.loads(line)) if line.endswith("\n") else _lost(worker)
                 ended.append((worker.folder, outcome))
                 worker.folder = None
-                if outcome.state == "failed":  # whatever went wrong stays behind with the process
+                if outcome.state == "failed":  # a fresh process for the next cell
                     _end(worker)
                     self.workers[key.data] = None
         return ended
 
     def close(self) -> None:
-        """End all workers; cells that run can go on later from their last checkpoint."""
+        """End all workers; running cells can later resume from their last checkpoint."""
         for worker in self.workers:
             if worker is not None:
                 _close(worker.process.stdin)
@@ -89,7 +89,7 @@ class LocalEngine:
 
     def _launch(self) -> Worker:
         command = [sys.executable, "-P", "-m", "polychromic.sweep.worker"]
-        # A session of its own: Ctrl-C reaches the sweep alone, which then ends its workers.
+        # Its own session: Ctrl-C reaches only the sweep, which then ends its workers.
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -110,7 +110,7 @@ def available_cores() -> Sequence[int]:
 
 
 def _lost(worker: Worker) -> Outcome:
-    """A worker that ended without an answer."""
+    """The outcome of a worker that ended without an answer."""
     code = worker.process.wait()
     how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     assert worker.folder is not None
@@ -120,12 +120,12 @@ def _lost(worker: Worker) -> Outcome:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # those for real time have no names of their own
+    except ValueError:  # real-time signals have no names
         return f"signal {number}"
 
 
 def _close(stream: Any) -> None:
-    with contextlib.suppress(OSError):  # nobody may be left to read what was still in it
+    with contextlib.suppress(OSError):  # the reader of the buffered data may be gone
         stream.close()
 
 

@@ -1,7 +1,7 @@
-"""Who runs a cell? Whoever holds the lock on a file in its folder; the lock dies with its process.
+"""Who runs a cell? The process that holds the lock on a file in its folder; the lock dies with its process.
 
-Beside the lock itself, which the kernel (on NFS the server) keeps, the file says who holds it and is touched every few
-seconds, so that `polychromic sweep status` can tell a cell that runs from one whose process is gone without locking.
+The kernel (on NFS the server) keeps the lock itself. The file says who holds it and is touched every few
+seconds, so that `polychromic sweep status` can tell a running cell from one whose process is gone without locking.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def holding(folder: Path) -> Iterator[bool]:
 
 
 def holder(folder: Path) -> dict[str, Any] | None:
-    """Who runs a cell now, told from the file alone; None if nobody does."""
+    """Who runs a cell now, from the file alone; None if nobody does."""
     path = folder / LOCK
     try:
-        found: dict[str, Any] = read_json(path, _Holder)
+        claim: dict[str, Any] = read_json(path, _Holder)
         touched = path.stat().st_mtime
     except (OSError, UserError):
         return None
-    if found.get("host") == socket.gethostname() and found.get("process"):
-        return found if _born(found["pid"]) == found["process"] else None
-    return found if time.time() - touched < STALE_SECONDS else None
+    if claim.get("host") == socket.gethostname() and claim.get("process"):
+        return claim if _born(claim["pid"]) == claim["process"] else None
+    return claim if time.time() - touched < STALE_SECONDS else None
 
 
 def _beat(path: Path, stop: threading.Event) -> None:
@@ -74,7 +74,7 @@ def _beat(path: Path, stop: threading.Event) -> None:
 
 
 def _born(pid: int) -> str:
-    """When a process started, in the kernel's own count; "" if there is none. A number used again is told apart."""
+    """When a process started, in kernel ticks; "" if there is none. It distinguishes processes that reuse a pid."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a user asks of a sweep, from a file and from options: read and checked, one line for whatever is wrong."""
+"""The user's plan of a sweep, from a file and from options: read and checked, with one line per error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCORING = tuple(field.name for field in fields(Evaluation))
 
 
 class Plan(TypedDict, total=False):
-    """What a file may ask for."""
+    """The entries of a sweep file."""
 
     tasks: list[str]
     methods: list[str]
@@ -61,18 +61,18 @@ def parse_seeds(given: Iterable[Any]) -> list[int]:
 
 
 def parse_settings(field_name: str, given: Iterable[str]) -> dict[str, str]:
-    """NAME=VALUE arguments by name, values as text."""
-    found = {}
+    """NAME=VALUE arguments by name, values as strings."""
+    settings = {}
     for part in given:
         name, equals, value = part.partition("=")
         if not equals or not name:
             raise UserError(f"{field_name} has {part!r}; give NAME=VALUE, such as iterations=100")
-        found[name.replace("-", "_")] = value
-    return found
+        settings[name.replace("-", "_")] = value
+    return settings
 
 
 def parse_value(text: str) -> Any:
-    """A setting as Python: JSON where it is JSON (numbers, true, [0, 1]), else text."""
+    """A setting as a Python value: parsed as JSON if it is JSON (numbers, true, [0, 1]), else a string."""
     try:
         return json.loads(text)
     except ValueError:

@@ -16,7 +16,7 @@ from polychromic.sweep.local import available_cores
 from polychromic.sweep.run_cell import Outcome, last_lines, one_thread, run_cell
 from polychromic.trust import Trust, consent
 
-OBJECT_STORE_BYTES = 100 * 2**20  # nothing but folder names and outcomes goes through it
+OBJECT_STORE_BYTES = 100 * 2**20  # it carries only folder names and outcomes
 ENOUGH_WAITING = 1000  # tasks that Ray may hold at the same time
 
 
@@ -25,12 +25,12 @@ class RayEngine:
 
     def __init__(self, workers: int = 0, address: str = "") -> None:
         self.folders: dict[Any, Path] = {}
-        self.trust = consent()  # what this process may import, its tasks may
+        self.trust = consent()  # tasks may import what this process may
         self.limit = workers
         self.own: dict[str, str] = {}
         if "ray" not in sys.modules or not sys.modules["ray"].is_initialized():
             self.own = own_token(os.environ, address)
-            os.environ.update(self.own)  # before Ray is loaded, which reads it once
+            os.environ.update(self.own)  # before Ray is imported, which reads it once
         ray = self.ray = _import_ray()
         self.started_here = not ray.is_initialized()
         if self.started_here:
@@ -41,7 +41,7 @@ class RayEngine:
     @property
     def slots(self) -> int:
         """Cells that can run at the same time."""
-        if self.ray.is_initialized():  # the table is drawn once more after the end
+        if self.ray.is_initialized():  # the table is drawn again after the end
             self.cores = self._count_cores()
         return min(self.cores, self.limit) if self.limit else self.cores
 
@@ -49,7 +49,7 @@ class RayEngine:
         return int(self.ray.cluster_resources().get("CPU", 1))
 
     def free(self) -> int:
-        """Ray queues by itself; more than a limit is not handed over."""
+        """Ray has its own queue; only a limited number is handed over."""
         return (self.limit or ENOUGH_WAITING) - len(self.folders)
 
     def start(self, folder: Path) -> None:
@@ -94,11 +94,10 @@ def ray_cell(folder: str, everything: bool, names: Sequence[str]) -> dict[str, A
 
 
 def own_token(environment: Mapping[str, str], address: str) -> dict[str, str]:
-    """What Ray's environment needs for a cluster of this sweep alone: a token for it, which no file keeps.
+    """Environment variables for a cluster of this sweep alone: a token that is not stored in a file.
 
-    Left to itself Ray writes a token into the home folder, and from then on asks for one everywhere, unless
-    RAY_AUTH_MODE says otherwise. Where somebody has decided (RAY_AUTH_MODE is set), or on a cluster that exists,
-    nothing is changed.
+    By default Ray writes a token into the home folder, and from then on asks for one everywhere, unless RAY_AUTH_MODE
+    says otherwise. If the user has decided (RAY_AUTH_MODE is set), or for an existing cluster, nothing is changed.
     """
     if address or environment.get("RAY_ADDRESS") or environment.get("RAY_AUTH_MODE"):
         return {}
@@ -114,7 +113,7 @@ def _import_ray() -> Any:
 
 
 def _connect(ray: Any, address: str, workers: int) -> None:
-    # Warnings of Ray about itself would run through the live table.
+    # Ray's own warnings would break the live table.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     common: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -126,7 +125,7 @@ def _connect(ray: Any, address: str, workers: int) -> None:
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(f"ray_address is {where!r}, where no cluster answers: {_one_line(error)}") from error
     else:
-        # Ray makes its workers give way to everything else; here they are the work itself.
+        # Ray gives its workers a low priority; here they are the work itself.
         os.environ.setdefault("RAY_worker_niceness", "0")
         try:
             ray.init(
@@ -140,7 +139,7 @@ def _connect(ray: Any, address: str, workers: int) -> None:
 
 
 def _knock(address: str) -> None:
-    """Ray waits for minutes for a cluster that is not there; whether anything listens is known at once."""
+    """Ray waits minutes for a missing cluster; a connection shows at once whether anything listens."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()

@@ -1,4 +1,4 @@
-"""A sweep from its first cell to its last: the engine, the live table, and what is said at the end."""
+"""A sweep from its first cell to its last: the engine, the live table, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from polychromic.sweep.drive import Engine, Summary, drive
 from polychromic.sweep.plan import parse_settings, parse_value
 from polychromic.sweep.progress import Status, read_status, show, totals
 
-DRAWING_SHARE = 20  # the table is drawn again after so many times as long as drawing it took
+DRAWING_SHARE = 20  # the table is redrawn after this many times the time that drawing it took
 
 EngineName = Literal["local", "ray", "slurm"]
 
@@ -35,13 +35,13 @@ class _Versions(TypedDict):
 
 
 def check_retries(retries: int) -> None:
-    """Refuse what cannot be counted to."""
+    """Refuse a negative number of retries."""
     if retries < 0:
         raise UserError(f"retries is {retries}; it must be at least 0")
 
 
 def choose_engine(name: EngineName, workers: int, ray_address: str, slurm: Sequence[str]) -> Callable[[Path], Engine]:
-    """What makes the engine of a sweep in a folder; nothing is loaded or started before."""
+    """A function that makes the engine of a sweep in a folder; nothing is loaded or started before."""
     if workers < 0:
         raise UserError(f"workers is {workers}; it must be at least 0")
     if name == "ray":
@@ -61,7 +61,7 @@ def choose_engine(name: EngineName, workers: int, ray_address: str, slurm: Seque
 
 
 def _check_installed(engine: str, library: str) -> None:
-    """Before anything is written; Ray must not be loaded yet, as it reads its environment while it is."""
+    """Check before anything is written. Ray must not be imported yet, as it reads its environment on import."""
     if importlib.util.find_spec(library) is None:
         raise UserError(f"engine is {engine}, but {library} is not installed: pip install 'polychromic[{engine}]'")
 
@@ -77,7 +77,7 @@ def run_sweep(
 ) -> int:
     """Run the cells in `folders` with a live table. Returns the exit code: 0 all done, 1 some failed, 130 stopped.
 
-    also: called about twice a second with how the sweep stands.
+    also: called about twice a second with the state of the sweep.
     """
     console = Console(stderr=True)
     _tell_other_versions(folders)
@@ -97,7 +97,7 @@ def run_sweep(
     for folder, message in summary.failed.items():
         print(f"\n{folder.name} failed:", file=sys.stderr)
         print("\n".join(f"  {line}" for line in message.splitlines()), file=sys.stderr)
-    retried = f", {summary.retried} attempts repeated" if summary.retried else ""
+    retried = f", {summary.retried} retries" if summary.retried else ""
     print(f"sweep: {out} ({len(summary.done)} of {len(folders)} cells done{retried})")
     if summary.failed:
         print(f"{len(summary.failed)} cells failed; to try them again: {again}", file=sys.stderr)
@@ -105,17 +105,17 @@ def run_sweep(
 
 
 def _tell_other_versions(folders: Sequence[Path]) -> None:
-    """Done cells stay as they are; what they were made with may matter to who compares them."""
-    found: Counter[str] = Counter()
+    """Report done cells that were made with other versions; they are kept."""
+    counts: Counter[str] = Counter()
     for folder in folders:
         with suppress(UserError, importlib.metadata.PackageNotFoundError):
             if is_done(folder) and (folder / "config.json").exists():
-                made = read_json(folder / "config.json", _Versions)["versions"]
-                other = [f"{name} {version}" for name, version in made.items() if version != _version(name)]
-                found.update([", ".join(other)] if other else [])
-    if found:
-        told = "; ".join(f"{count} with {versions}" for versions, count in found.items())
-        print(f"done cells that were made with other versions are kept: {told}", file=sys.stderr)
+                versions = read_json(folder / "config.json", _Versions)["versions"]
+                other = [f"{name} {version}" for name, version in versions.items() if version != _version(name)]
+                counts.update([", ".join(other)] if other else [])
+    if counts:
+        kinds = "; ".join(f"{count} with {versions}" for versions, count in counts.items())
+        print(f"done cells that were made with other versions are kept: {kinds}", file=sys.stderr)
 
 
 @functools.cache
@@ -125,7 +125,7 @@ def _version(name: str) -> str:
 
 @contextmanager
 def _stopping_on_sigterm() -> Iterator[None]:
-    """A polite end of the process stops a sweep as Ctrl-C does."""
+    """SIGTERM stops a sweep like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -142,7 +142,7 @@ def _stopping_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def _table(console: Console, folders: Sequence[Path], engine: Engine) -> Iterator[Callable[[Summary], None]]:
-    """What `drive` calls: redraws the live table, or without a terminal prints a line for every cell that ends."""
+    """A function for `drive` to call: redraws the live table, or without a terminal prints a line per finished cell."""
     known: dict[Path, Status] = {}
 
     def statuses() -> list[Status]:
@@ -152,15 +152,15 @@ def _table(console: Console, folders: Sequence[Path], engine: Engine) -> Iterato
         return [known[folder] for folder in folders]
 
     if not console.is_terminal:
-        told: set[Any] = set()
+        printed: set[Any] = set()
 
         def say(summary: Summary) -> None:
             for folder in [*summary.done, *summary.failed]:
-                if folder not in told:
-                    told.add(folder)
+                if folder not in printed:
+                    printed.add(folder)
                     how = "failed" if folder in summary.failed else "done"
                     console.print(
-                        f"{how}: {folder.name} ({len(told)} of {len(folders)})", highlight=False, markup=False
+                        f"{how}: {folder.name} ({len(printed)} of {len(folders)})", highlight=False, markup=False
                     )
 
         yield say
@@ -174,7 +174,7 @@ def _table(console: Console, folders: Sequence[Path], engine: Engine) -> Iterato
             if began >= due:
                 rows = max(3, console.size.height - 4)
                 live.update(show(statuses(), slots=engine.slots, rows=rows), refresh=True)
-                # Reading the files of many cells takes its time; workers are to have all but a little of it.
+                # Reading the files of many cells takes time; leave almost all of it to the workers.
                 ended = time.monotonic()
                 due = ended + max(1.0, DRAWING_SHARE * (ended - began))
 

@@ -1,4 +1,4 @@
-"""One cell, from wherever it is to its end: fine-tuned, then evaluated, under its lock."""
+"""Run or resume one cell to its end under its lock: fine-tune, then evaluate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from polychromic.trust import NOTHING, Trust, consent, limited_to
 if TYPE_CHECKING:
     from polychromic.sweep.cells import Cell
 
-ATTEMPTS, LOG = "attempts.jsonl", "log.txt"
+TRIES, LOG = "attempts.jsonl", "log.txt"  # a line when a try of a cell begins and ends; what it printed
 SECONDS, EVALUATION_CPU = "evaluation_seconds.json", "evaluation_cpu_seconds.json"
 GREEDY = "greedy.json"
 LAST_LINES = 8
@@ -44,7 +44,7 @@ ONE_THREAD = {
     "NUMBA_NUM_THREADS": "1",
 }
 XLA_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
-# Trying again changes nothing about these before somebody acts.
+# Errors that persist until somebody acts: a retry does not help.
 HOPELESS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -52,19 +52,19 @@ Failure = Literal["", "diverged", "untrusted", "mistake", "system", "crash"]
 
 
 class Outcome(NamedTuple):
-    """How an attempt at a cell ended."""
+    """How one try of a cell ended."""
 
     state: Literal["done", "busy", "failed"]
     message: str = ""
     hopeless: bool = False
-    kind: Failure = ""  # of a failure: what sort of error it was
+    kind: Failure = ""  # of a failure: the kind of error
 
 
 def one_thread(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the environment of a process that runs cells needs, before it loads anything heavy.
+    """Environment variables of a process that runs cells, set before it imports anything heavy.
 
-    One thread each. What XLA compiled for one cell is kept for the others in the user's own cache, as it is code that
-    is executed, apart for every kind of processor.
+    One thread each. Code that XLA compiles for one cell is kept for the others in the user's own cache, as it is
+    executed, separately for every kind of processor.
     """
     flags = environment.get("XLA_FLAGS", "")
     wanted = flags if XLA_ONE_THREAD in flags else f"{flags} {XLA_ONE_THREAD}".strip()
@@ -79,7 +79,7 @@ def one_thread(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_cell(folder: Path, trust: Trust = NOTHING) -> Outcome:
-    """Run a cell to its end, unless it is done or another process has it. A failure is returned, not raised.
+    """Run a cell to its end, unless it is done or another process is running it. A failure is returned, not raised.
 
     trust: which functions and tasks that the cell's files name may be imported.
     """
@@ -97,8 +97,8 @@ def run_cell(folder: Path, trust: Trust = NOTHING) -> Outcome:
             _remove_partial(folder)
             note(folder, {"began": time.time(), "pid": os.getpid(), "commit": source_commit()})
             with limited_to(trust):
-                outcome = _attempt(folder)
-            # Whether it is tried again, and so whether the cell has failed, is not decided here.
+                outcome = _try_once(folder)
+            # Whether to retry, and so whether the cell has failed, is not decided here.
             state = "error" if outcome.state == "failed" else outcome.state
             note(folder, {"ended": time.time(), "state": state, "kind": outcome.kind, "message": outcome.message})
             return outcome
@@ -107,7 +107,7 @@ def run_cell(folder: Path, trust: Trust = NOTHING) -> Outcome:
 
 
 def _remove_partial(folder: Path) -> None:
-    """What kills left of files that only the holder of a cell writes; another sweep may be writing the first one."""
+    """Remove partial files that only the holder of a cell writes; another sweep may be writing the first one."""
     from polychromic.evaluate.targets import EVALUATION
     from polychromic.sweep.cells import CELL, FIGURES
 
@@ -115,7 +115,7 @@ def _remove_partial(folder: Path) -> None:
     remove_partial(folder, (FIGURES, EVALUATION, late_evaluation_name("*"), GREEDY, SECONDS, EVALUATION_CPU))
 
 
-def _attempt(folder: Path) -> Outcome:
+def _try_once(folder: Path) -> Outcome:
     with _output_to(folder / LOG):
         try:
             _finetune_and_evaluate(folder)
@@ -137,21 +137,21 @@ def _finetune_and_evaluate(folder: Path) -> None:
     check_policy(cell)
     if not (folder / "config.json").exists() and cell.name != folder.name:
         raise UserError(
-            f"{folder} is named after another policy or other defaults than those of now, {cell.name}; give the whole "
+            f"{folder} was made with another policy or other defaults; now it would be {cell.name}; give the whole "
             "command again, with tasks, methods and seeds, for a new cell"
         )
-    figures: dict[str, Any] = {"task": cell.task, "method": cell.method, "seed": cell.seed}
+    metrics: dict[str, Any] = {"task": cell.task, "method": cell.method, "seed": cell.seed}
     if cell.method != PRETRAINED:
         start = prepare(cell.task, cell.policy, horizon=cell.horizon, time_penalty=cell.time_penalty)
         finetune(start.world, start.policy, cell.config(), out=folder)
-        figures["finetune"] = read_done(folder)
+        metrics["finetune"] = read_done(folder)
     if cell.evaluation.attempts:
-        figures |= _evaluate(folder, cell)
-    write_json(folder / FIGURES, figures)
+        metrics |= _evaluate(folder, cell)
+    write_json(folder / FIGURES, metrics)
 
 
 def _evaluate(folder: Path, cell: Cell) -> dict[str, Any]:
-    """Every evaluation of a cell that is not there yet, each into its file; the figures of the main one."""
+    """Make the missing evaluations of a cell, each in its own file; returns the metrics of the main one."""
     from polychromic.evaluate.file import read_evaluation
     from polychromic.evaluate.policy import TEMPERATURES
     from polychromic.evaluate.targets import EVALUATION
@@ -174,7 +174,7 @@ def _evaluate(folder: Path, cell: Cell) -> dict[str, Any]:
     )
     for iterations, policy in kept_policies(folder).items():
         path = folder / late_evaluation_name(iterations)
-        # With random numbers of its own each, so that an average over them knows more than one of them.
+        # Each with its own random numbers, so that their average is more precise than any of them.
         if read_json_or(path, dict[str, Any], None) is None:
             _evaluate_one(cell, str(policy), path, attempts=attempts, seed=iterations, record=False)
     if cell.evaluation.greedy:
@@ -190,23 +190,23 @@ def _evaluate(folder: Path, cell: Cell) -> dict[str, Any]:
 
 
 def _evaluate_one(cell: Cell, target: str, path: Path, *, main: bool = False, **choices: Any) -> None:
-    """One evaluation, and what it cost: after an interruption those that are there are not made again.
+    """One evaluation and its cost. After an interruption, existing evaluations are not made again.
 
-    main: of the policy that the cell is about, from perturbed starts too if it says so.
+    main: the evaluation of the cell's final policy, also from perturbed starts if the cell asks for them.
     """
     from polychromic.evaluate.file import evaluate_to_file
     from polychromic.evaluate.targets import find_target, pretrained_of, world_of
 
     began = time.process_time()
-    found = find_target(target)
-    world = world_of(found, horizon=cell.horizon, time_penalty=None if found.is_run else cell.time_penalty)
+    player = find_target(target)
+    world = world_of(player, horizon=cell.horizon, time_penalty=None if player.is_run else cell.time_penalty)
     perturbed = main and cell.evaluation.perturbed
     evaluate_to_file(
-        found,
+        player,
         world,
         path,
         command=_command(target, choices),
-        pretrained=pretrained_of(found, cell.policy) if perturbed else None,
+        pretrained=pretrained_of(player, cell.policy) if perturbed else None,
         **choices,
     )
     before = read_json_or(path.parent / EVALUATION_CPU, dict[str, Float], {})
@@ -214,19 +214,19 @@ def _evaluate_one(cell: Cell, target: str, path: Path, *, main: bool = False, **
 
 
 def _command(target: str, choices: Mapping[str, Any]) -> str:
-    """Files say which command repeats them."""
-    told = [f"--{name}={choices[name]}" for name in ("attempts", "temperature", "seed") if name in choices]
-    return shlex.join(["polychromic", "evaluate", target, *told])
+    """The command that repeats an evaluation, for its file."""
+    options = [f"--{name}={choices[name]}" for name in ("attempts", "temperature", "seed") if name in choices]
+    return shlex.join(["polychromic", "evaluate", target, *options])
 
 
 def late_evaluation_name(iterations: int | str) -> str:
-    """The file with the evaluation of the policy that a run kept after so many iterations (or a pattern for all)."""
+    """The file with the evaluation of the policy kept after this many iterations (or a pattern for all)."""
     return f"evaluation-{iterations}.json"
 
 
 @functools.cache
 def source_commit() -> str:
-    """The commit of the source that runs, with + if the package was changed since; nothing for an installed one."""
+    """The commit of the running source, with + if the package was changed since; empty if it is installed."""
     package = Path(__file__).parents[1]
 
     def git(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -234,7 +234,7 @@ def source_commit() -> str:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
 
     try:
-        # A package that is merely installed inside somebody's repository has none of its commits.
+        # A package merely installed inside another repository does not have that repository's commit.
         if git("ls-files", "--error-unmatch", "errors.py").returncode:
             return ""
         commit = git("rev-parse", "--short=8", "HEAD").stdout.strip()
@@ -246,12 +246,12 @@ def source_commit() -> str:
 def _failure(folder: Path, error: BaseException) -> Outcome:
     number = _system_error(error, folder)
     if number in HOPELESS:
-        # Whatever was written stays: files are replaced whole, and logs are cut back to the last checkpoint.
+        # What was written is safe: files are replaced whole, and logs are cut back to the last checkpoint.
         advice = "free some space" if number in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
         text = f"cannot write to {folder} ({os.strerror(number or 0)}); {advice} and give the same command again"
         return Outcome("failed", text, hopeless=True, kind="system")
     if isinstance(error, UserError):
-        # It will be said again, unless it stands for an error of the system, which may pass.
+        # The same error would come again, unless it wraps a system error, which may be temporary.
         if number is not None:
             return Outcome("failed", str(error), kind="system")
         kinds: dict[type, Failure] = {Diverged: "diverged", Untrusted: "untrusted"}
@@ -260,14 +260,14 @@ def _failure(folder: Path, error: BaseException) -> Outcome:
 
 
 def _system_error(error: BaseException | None, folder: Path) -> int | None:
-    """The number of the system's error behind an error, if there is one; 0 if it is about another place."""
+    """The errno behind an error, if there is one; 0 if it is about a file elsewhere."""
     while error is not None:
         if isinstance(error, OSError):
             named = isinstance(error.filename, str | bytes)
             return error.errno if not named or is_inside(error.filename, folder) else 0
-        told = re.search(r"\(os error (\d+)\)", str(error))  # how libraries in Rust, safetensors say, put it
-        if told:
-            return int(told[1])
+        match = re.search(r"\(os error (\d+)\)", str(error))  # the wording of Rust libraries such as safetensors
+        if match:
+            return int(match[1])
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
 
@@ -284,17 +284,17 @@ def last_lines(folder: Path, count: int = LAST_LINES) -> list[str]:
 
 
 def note(folder: Path, line: Mapping[str, Any]) -> None:
-    """The history of a cell: a line as an attempt begins and one as it ends; none at its end if it was killed."""
-    with contextlib.suppress(OSError, UserError), open_log(folder / ATTEMPTS) as file:
+    """Add to the history of a cell: a line when a try begins and one when it ends, unless it was killed."""
+    with contextlib.suppress(OSError, UserError), open_log(folder / TRIES) as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))
-        torn = file.read(1) not in (b"", b"\n")  # by a full disk or a kill
+        torn = file.read(1) not in (b"", b"\n")  # truncated by a full disk or a kill
         file.write(b"\n" * torn + json.dumps(line).encode() + b"\n")
 
 
 @contextlib.contextmanager
 def _output_to(path: Path) -> Iterator[None]:
-    """Everything that this process prints, libraries in C++ included, goes to a file."""
+    """Redirect everything that this process prints, including C++ libraries, to a file."""
     with open_log(path) as file:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -321,10 +321,10 @@ def _lines_to(descriptor: int) -> Any:
 
 
 def _processor() -> str:
-    """A short name for what this processor can do: machine code for one kind may not run on another."""
+    """A hash of this processor's features: machine code for one kind may not run on another."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = list(os.uname())[3:]
-    told = [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2] or lines[:2]
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:12]
+    features = [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2] or lines[:2]
+    return hashlib.sha256("\n".join(features).encode()).hexdigest()[:12]

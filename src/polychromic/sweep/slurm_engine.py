@@ -22,7 +22,7 @@ FIRST_WAIT, LONGEST_WAIT, MOST_REFUSALS = 60.0, 3600.0, 16
 
 
 class SlurmEngine:
-    """Submits every cell as a job with one core. A job that is requeued or killed goes on where its run was."""
+    """Submits every cell as a job with one core. A job that is requeued or killed resumes its run."""
 
     def __init__(self, sweep_folder: Path, workers: int = 0, options: Mapping[str, Any] | None = None) -> None:
         submitit = _import_submitit()
@@ -30,7 +30,7 @@ class SlurmEngine:
         cluster = given.pop("cluster", "slurm")
         self.limit, self.trust = workers, consent()
         self.jobs: dict[Path, Any] = {}
-        self.refused: list[tuple[Path, str]] = []  # what Slurm does not take now, with what it said; one at most
+        self.refused: list[tuple[Path, str]] = []  # the job that Slurm refused, with its message; at most one
         self.refusals, self.again = 0, 0.0  # in a row, and when to try again
         self.submitted = False
         try:
@@ -38,8 +38,8 @@ class SlurmEngine:
             defaults = {"timeout_min": DAY, "cpus_per_task": 1, "tasks_per_node": 1, "name": "polychromic"}
             self.executor.update_parameters(**{**defaults, **given})
         except (RuntimeError, ValueError, NameError, TypeError) as error:
-            told = " ".join(str(error).split())
-            raise UserError(f"slurm: submitit refuses {cluster!r} with {given}: {told}") from error
+            reason = " ".join(str(error).split())
+            raise UserError(f"slurm: submitit refuses {cluster!r} with {given}: {reason}") from error
         self.failures = (
             submitit.core.utils.FailedJobError,
             submitit.core.utils.UncompletedJobError,
@@ -48,38 +48,40 @@ class SlurmEngine:
 
     @property
     def slots(self) -> int:
-        """Cells that run at the same time, as far as is known: jobs that run now."""
+        """Jobs that are running now, as far as is known."""
         return self.limit or max(1, sum(job.state == "RUNNING" for job in self.jobs.values()))
 
     def free(self) -> int:
-        """Slurm queues by itself; more than a limit is not handed over, and nothing while it refuses."""
+        """Slurm has its own queue; only a limited number is handed over, and nothing while it refuses jobs."""
         return 0 if self.refused else (self.limit or ENOUGH_WAITING) - len(self.jobs)
 
     def start(self, folder: Path) -> None:
-        """Submit a cell. One that Slurm refuses, as there are too many jobs say, is submitted again later."""
+        """Submit a cell. If Slurm refuses it (too many jobs, for example), it is submitted again later."""
         printed = io.StringIO()  # submitit prints what sbatch says
         try:
             with contextlib.redirect_stderr(printed):
                 consent = self.trust.everything, sorted(self.trust.names)
                 self.jobs[folder] = self.executor.submit(slurm_cell, str(folder), *consent)
         except (*self.failures, OSError) as error:
-            said = (str(error).strip() or printed.getvalue().strip() or type(error).__name__).splitlines()[0]
+            reason = (str(error).strip() or printed.getvalue().strip() or type(error).__name__).splitlines()[0]
             if not self.submitted:
-                raise UserError(f"slurm: the first job was refused: {said}") from error
-            self.refused = [(folder, said)]
+                raise UserError(f"slurm: the first job was refused: {reason}") from error
+            self.refused = [(folder, reason)]
             self.again = time.monotonic() + min(FIRST_WAIT * 2**self.refusals, LONGEST_WAIT)
             self.refusals += 1
         else:
             self.submitted, self.refusals = True, 0
 
     def _try_refused_again(self) -> list[tuple[Path, Outcome]]:
-        """What was refused once more, when it is time; if Slurm has refused for too long, it ends here."""
+        """Submit the refused job again when it is due; gives up if Slurm has refused it for too long."""
         if not self.refused or time.monotonic() < self.again:
             return []
-        ((folder, said),) = self.refused
+        ((folder, reason),) = self.refused
         self.refused = []
         if self.refusals > MOST_REFUSALS:
-            return [(folder, Outcome("failed", f"Slurm refused the job {self.refusals} times: {said}", hopeless=True))]
+            return [
+                (folder, Outcome("failed", f"Slurm refused the job {self.refusals} times: {reason}", hopeless=True))
+            ]
         self.start(folder)
         return []
 
@@ -103,7 +105,7 @@ class SlurmEngine:
             return Outcome("failed", "\n".join([f"job {job.job_id}: {lines[0] if lines else ''}", *last_lines(folder)]))
 
     def close(self) -> None:
-        """Cancel the jobs that are still there."""
+        """Cancel the remaining jobs."""
         for job in self.jobs.values():
             with contextlib.suppress(Exception):
                 job.cancel(check=False)

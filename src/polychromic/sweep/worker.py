@@ -2,9 +2,9 @@
 
     python -P -m polychromic.sweep.worker
 
-With -P nothing is imported from the working folder, except functions that the user has named or trusted.
+With -P nothing is imported from the working folder except functions that the user has named or trusted.
 It keeps what it has loaded and compiled for the next cell. When its standard input closes, because the sweep was
-stopped or killed, it ends at once; everything a run needs to go on is on disk at any moment.
+stopped or killed, it ends at once; everything that a run needs to resume is always on disk.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> int:
 
     keep_freed_memory()
 
-    # Only answers go to the pipe; what anyone prints outside a cell goes to standard error.
+    # Only answers go to the pipe; other output outside a cell goes to standard error.
     with contextlib.closing(core), os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
         cells: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -48,9 +48,9 @@ def main() -> int:
 
 
 def pin_to_free_core() -> Any:
-    """Stay on the first core that no worker of any sweep of this user has, told by a lock; on none, if all are taken.
+    """Pin this process to the first core that no other worker of this user has locked; to none if all are taken.
 
-    Returns what holds the lock until it is closed, or the process ends.
+    Returns an object that holds the lock until it is closed or the process ends.
     """
     for core in available_cores():
         path = Path(tempfile.gettempdir()) / f"polychromic-{os.getuid()}-core-{core}"

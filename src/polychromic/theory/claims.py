@@ -32,7 +32,7 @@ class Claim:
 
 
 def all_claims() -> Iterator[Claim]:
-    """Every row, worked out when it is asked for."""
+    """Every row, computed on demand."""
     yield from performance_difference()
     yield from reduction_to_ordinary_rl()
     yield from first_order_changes()
@@ -231,7 +231,7 @@ def definition_of_polychromic() -> Iterator[Claim]:
 
 
 def estimator() -> Iterator[Claim]:
-    """What the sampled estimator of section 3.3 is on average: over every group, and every choice of M sets."""
+    """The expectation of the sampled estimator of section 3.3, over every group and every choice of M sets."""
     policy, rewards = np.array([0.6, 0.3, 0.1]), np.array([1.0, 0.5, 0.0])
     ratios = expected_gradient_ratios(policy, rewards, num_rollouts=4, set_size=2, num_sets=3)
     shrink = (1 - 1 / 3) * (1 - 2 / 4)

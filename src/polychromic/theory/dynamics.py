@@ -1,7 +1,7 @@
 """Why policies collapse: exact training of a softmax bandit with several right arms.
 
-No sampling anywhere: every method follows the gradient of its own expected objective, so what the curves show is the
-objective's doing and not the noise's.
+Nothing is sampled: every method follows the gradient of its own expected objective, so the curves show the effect of
+the objective, not of noise.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def polychromic_update(set_size: int) -> Update:
 
 @dataclass(frozen=True)
 class Curve:
-    """What one method did: one entry per step."""
+    """The training curve of one method: one entry per step."""
 
     name: str
     success: Floats

@@ -37,7 +37,7 @@ def theory(*, out: Path = Path("theory"), figures: bool = True) -> int:
         rows = [asdict(claim) for claim in claims]
         written[0].write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         if figures:
-            # matplotlib takes most of a second to import; a table needs none of it.
+            # matplotlib takes most of a second to import, and a table does not need it.
             from polychromic.theory import figures as draw
 
             progress.update(task, description="drawing scaffold values")

@@ -20,7 +20,7 @@ Policy = dict[State, Floats]
 
 @dataclass(frozen=True)
 class TreeMDP:
-    """Rewards r(s, a) of every inner state, and what set RL needs besides them."""
+    """Rewards r(s, a) of every inner state, and the other parameters of set RL."""
 
     rewards: dict[State, Floats]
     depth: int
@@ -73,7 +73,7 @@ def set_values(tree: TreeMDP, policy: Policy) -> dict[State, float]:
 
 
 def set_value_by_trees(tree: TreeMDP, policy: Policy) -> float:
-    """V♯(s_0) once more, from Definition 3.1 itself: a sum over every whole tree that can be drawn.
+    """V♯(s_0) again, from Definition 3.1 itself: a sum over every whole tree that can be drawn.
 
     E[Σ_t γ^t Σ_{i=1}^{n^t} f(s_t^(i), (a_t)^(i)_{1:n})], with n^t nodes at depth t.
     """

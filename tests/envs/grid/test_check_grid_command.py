@@ -44,8 +44,8 @@ def test_a_level_that_is_not_covered_is_refused_before_anything_is_played(capsys
     ("text", "words"),
     [
         ("{broken", "cannot be read"),
-        ("[]", "does not say which minigrid"),
-        ('{"BabyAI-GoTo-v0": {"rounds": 1}}', "does not say which minigrid"),
+        ("[]", "does not name its minigrid"),
+        ('{"BabyAI-GoTo-v0": {"rounds": 1}}', "does not name its minigrid"),
     ],
 )
 def test_a_file_that_holds_no_results_is_refused_and_kept(tmp_path, capsys, text, words):
@@ -58,8 +58,8 @@ def test_a_file_that_holds_no_results_is_refused_and_kept(tmp_path, capsys, text
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda data: data.update(minigrid="0.1"), "is about minigrid 0.1"),
-        (lambda data: data.update(engine="abc"), "is about engine abc"),
+        (lambda data: data.update(minigrid="0.1"), "was made with minigrid 0.1"),
+        (lambda data: data.update(engine="abc"), "was made with engine abc"),
         (lambda data: data.update(levels=[]), "incomplete results"),
         (lambda data: data["levels"][LEVEL].pop("steps"), "incomplete results (KeyError: 'steps')"),
         (lambda data: data["levels"][LEVEL].update(rounds="2"), "rounds is '2'"),

@@ -78,7 +78,7 @@ def test_an_id_with_its_module_needs_no_other_import():
         ({"options": {"task": 9}}, r"options\['task'\] is 9; it must be between 0 and 1"),
         ({"options": {"task": 1.7}}, r"options\['task'\] is 1\.7"),
         ({"options": {"task": [0, 1]}}, r"options\['task'\] is \[0, 1\]"),
-        ({"options": {"tsk": 1}}, "the one option is 'task'"),
+        ({"options": {"tsk": 1}}, "the only option is 'task'"),
         ({"options": 3}, "options is 3"),
         ({"seed": -3}, "seed is -3"),
         ({"seed": "a"}, "seed is 'a'"),

@@ -195,7 +195,7 @@ def test_missions_are_padded_to_the_length_that_is_asked():
         ({"task": "BabyAI-GoTo-v1"}, "did you mean 'BabyAI-GoTo"),
         ({"task": "MiniGrid-Dynamic-Obstacles-8x8-v0"}, "does not cover MiniGrid-Dynamic-Obstacles-8x8-v0"),
         ({"task": "goto", "seeds": []}, "seeds: expected 1"),
-        ({"task": "goto", "seeds": [-1]}, "seeds: expected integers from 0 on, got -1"),
+        ({"task": "goto", "seeds": [-1]}, "seeds: expected integers of at least 0, got -1"),
         ({"task": "goto", "seeds": 5}, "seeds: expected integers"),
         ({"task": ["goto"]}, r"expected a name, .* got \['goto'\]"),
         ({"task": "zebra"}, "choose from fourrooms, goto"),

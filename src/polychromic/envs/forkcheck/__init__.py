@@ -1,1 +1,1 @@
-"""Is a fork of an environment faithful? A proof by playing, and what to do if it is not."""
+"""Is a fork of an environment faithful? A proof by playing episodes, and what to do if it is not."""

@@ -1,4 +1,4 @@
-"""Prove on the user's own environment that a fork is faithful, or say in words what fails and what to do."""
+"""Prove on the user's own environment that a fork is faithful, or say what fails and what to do."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def check_fork(
         env: a function that makes an environment, a registered id, an environment with a spec, a world of
             `from_gymnasium` (checked as it is set up), or any other world (checked through its protocol).
         seeds: reset seeds, by default 0, 1, 2; for a world that is not Gymnasium's, its configurations.
-        steps: length of the episodes that are forked at their start, middle and end.
-        fork, clone, restore, reseed, text_length, tokenize: as for `from_gymnasium`; `auto` tries the ways in turn.
-            A world has its own.
-        act: `act(env, rng)` chooses the actions (from 0); without it they are uniformly random. With a good
+        steps: length of the episodes, which are forked at their start, middle and end.
+        fork, clone, restore, reseed, text_length, tokenize: as for `from_gymnasium`; `auto` tries each way in turn.
+            A world brings its own.
+        act: `act(env, rng)` chooses the actions (from 0); not given: uniformly random. With a good
             player the proof reaches states that random actions do not.
         seed: fixes the random actions of the proof.
     """
@@ -90,9 +90,9 @@ def check_fork(
         return prove_method(recipe, seeds, steps, act, seed)
     if world:
         return _prove_world(env, configurations, steps, seed)
-    made = maker_of(env)
+    maker = maker_of(env)
     recipe = recipe_of(
-        made,
+        maker,
         seeds[0],
         "copy" if fork == "auto" else fork,
         text_length=text_length,
@@ -109,7 +109,7 @@ def check_fork(
 def prove_methods(
     recipe: Recipe, seeds: Sequence[int], steps: int, act: Act | None = None, seed: int = 0
 ) -> ForkReport:
-    """The first way of forking that is faithful: the user's clone, else a copy; else a replay."""
+    """The first faithful way of forking: the user's clone, or a copy, or a replay."""
     methods: tuple[Method, ...] = ("clone" if recipe.clone else "copy", "replay")
     rejected: list[ForkReport] = []
     for method in methods:
@@ -206,7 +206,7 @@ def _prove_world(world: World, configurations: Sequence[int] | None, steps: int,
 
 
 def _checks(findings: Findings, method: str, ez_pickle: bool, fields: Fields | None) -> list[Check]:
-    """Findings in words, with what to do about them."""
+    """The findings as checks, with what to do about them."""
     seen = f"{findings.forks} forks in {findings.steps} steps"
     outside = ""
     if fields and fields.noise_outside:
@@ -228,7 +228,7 @@ def _checks(findings: Findings, method: str, ez_pickle: bool, fields: Fields | N
     elif method == "replay":
         cure = seeded
     else:
-        cure = "state[rows] must own its arrays and objects; a world with noise of its own must not renew it here"
+        cure = "state[rows] must own its arrays and objects; a world with noise of its own must not reseed it here"
     replay = findings.replay
     if fields and fields.unseeded and not replay:
         replay = f"no seed reaches {diagnosis.listed(fields.unseeded)}, which is drawn from"
@@ -248,7 +248,7 @@ def _check(name: str, wrong: str, right: str, outside: str, cure: str) -> Check:
 
 
 def _field_check(fields: Fields, method: Method, ez_pickle: bool) -> Check:
-    """All fields and generators: what a short episode may never show in its behaviour."""
+    """All fields and generators: state that a short episode may never show in its behaviour."""
     cover = "use fork='replay', or make __deepcopy__ (or clone and restore) "
     if method == "replay":
         cover = "make reset(seed=...) fix them, and keep them in the environment object; give clone= and restore= to "
@@ -256,40 +256,40 @@ def _field_check(fields: Fields, method: Method, ez_pickle: bool) -> Check:
         return Check(
             STATE,
             False,
-            "the environment is copied by its constructor's arguments only (EzPickle): a copy starts anew",
+            "the environment is copied by its constructor's arguments only (EzPickle): a copy starts again",
             "use fork='replay', or give clone= and restore=",
         )
     for names, what, cure in (
         (fields.lost, "different or missing in the copy or in the original", "cover these fields"),
         (
             fields.shared,
-            "one object in original and copy, which changes as the copy steps",
+            "the same object in original and copy, and it changes as the copy steps",
             "copy what these fields hold",
         ),
-        (fields.damaged, "changed in the original as it was forked", "leave the original as it is"),
+        (fields.damaged, "changed in the original by the fork", "leave the original as it is"),
         (
             fields.severed,
             "one object on one side of the fork and two on the other",
-            "keep what is one object one object",
+            "keep one object as one object",
         ),
         (
             fields.later,
-            "the same after the fork, and different after the same steps",
+            "the same after the fork, but different after the same steps",
             "copy what these fields depend on",
         ),
     ):
         if names:
             return Check(STATE, False, f"{diagnosis.listed(names)}: {what}", cover + cure)
-    found = "all fields are the same in the copy"
+    sentence = "all fields are the same in the copy"
     if fields.closed:
-        found += f"; not looked into: {diagnosis.listed(fields.closed)}"
+        sentence += f"; not inspected: {diagnosis.listed(fields.closed)}"
     if fields.unfixed:
-        found += f"; not fixed by the seed: {diagnosis.listed(fields.unfixed)}"
-    return Check(STATE, True, found)
+        sentence += f"; not fixed by the seed: {diagnosis.listed(fields.unfixed)}"
+    return Check(STATE, True, sentence)
 
 
 def _outside_check(fields: Fields) -> Check:
-    """Modules, classes and functions keep nothing that steps change."""
+    """Steps change nothing in modules, classes and functions."""
     names = [*fields.noise_outside, *fields.state_outside]
     if names:
         return Check(
@@ -302,44 +302,44 @@ def _outside_check(fields: Fields) -> Check:
 
 
 def _prove_noise(subject: _EnvSubject, findings: Findings, fields: Fields) -> Check:
-    """Copies with two keys go two ways, copies with one key go one way, and the original goes its own."""
+    """Copies with different keys diverge, copies with the same key agree, and the original is not affected."""
     recipe = subject.recipe
     if fields.noise_outside:
         return Check(
             NOISE,
             False,
-            f"it draws from {diagnosis.listed(fields.noise_outside)}, which no copy has to itself",
+            f"it draws from {diagnosis.listed(fields.noise_outside)}, which all copies share",
             "draw from self.np_random only, and let reset seed it with super().reset(seed=seed)",
         )
     if findings.fork_error or findings.future:
-        return Check(NOISE, False, "not tried, because copies are not faithful", "see above")
+        return Check(NOISE, False, "not tried: copies are not faithful", "see above")
     different = tried = 0
     for task, moment, head, tail in findings.moments:
         original = forward(subject, task, head)
-        one, other, same = (subject.fork(original) for _ in range(3))
-        shared = shared_generators(original.env, one.env)
+        first, second, same = (subject.fork(original) for _ in range(3))
+        shared = shared_generators(original.env, first.env)
         if shared and fields.drawn:
             return Check(
                 NOISE,
                 False,
-                f"original and copy share one generator: {diagnosis.listed(shared)}",
+                f"original and copy share a generator: {diagnosis.listed(shared)}",
                 "let __deepcopy__ copy the generator, or use fork='replay'",
             )
         try:
-            for episode, key in ((one, 1), (other, 2), (same, 1)):
+            for episode, key in ((first, 1), (second, 2), (same, 1)):
                 renew(recipe, episode, (key,))
         except Exception as error:
             return Check(NOISE, False, f"reseeding raised {describe(error)}", "correct reseed=")
-        stood, others = generator_states(one.env), generator_states(other.env)
+        stood, others = generator_states(first.env), generator_states(second.env)
         trace: list[Outcome] = []
         for action in tail:
-            trace.append(subject.step(one, action))
+            trace.append(subject.step(first, action))
             if trace[-1].ended:
                 break
-        now = generator_states(one.env)
+        now = generator_states(first.env)
         missed = [path for path in stood if stood[path] == others.get(path) and stood[path] != now.get(path)]
         if missed:
-            names = diagnosis.listed([diagnosis.spell(one.env, path) for path in missed])
+            names = diagnosis.listed([diagnosis.spell(first.env, path) for path in missed])
             return Check(
                 NOISE,
                 False,
@@ -351,15 +351,15 @@ def _prove_noise(subject: _EnvSubject, findings: Findings, fields: Fields) -> Ch
             return Check(
                 NOISE,
                 False,
-                f"task {task}, forked after {moment} steps: two copies with one seed differ: {words}",
-                "some randomness is out of reach; give reseed=, a function (env, seed) that seeds all of it",
+                f"task {task}, forked after {moment} steps: two copies with the same seed differ: {words}",
+                "some randomness was not reseeded; give reseed=, a function (env, seed) that seeds all of it",
             )
         tried += 1
-        different += bool(compare(subject, other, tail[: len(trace)], trace, moment))
+        different += bool(compare(subject, second, tail[: len(trace)], trace, moment))
     if different:
-        return Check(NOISE, True, f"{different} of {tried} pairs of copies with two seeds went two ways")
+        return Check(NOISE, True, f"{different} of {tried} pairs of copies with different seeds diverged")
     if fields.drawn:
-        return Check(NOISE, True, "it draws numbers as it steps, but nothing that was seen depended on them")
+        return Check(NOISE, True, "it draws numbers as it steps, but nothing observed depends on them")
     return Check(
         NOISE,
         True,

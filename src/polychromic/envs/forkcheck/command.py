@@ -29,33 +29,33 @@ def check_env(
 ) -> int:
     """Prove that an environment can be forked faithfully, or say what fails and what to do.
 
-    Ends with 0 if a faithful way of forking was found and with 1 if not.
+    Exit code 0 if a faithful way of forking was found, 1 if not.
 
     Args:
         id: A registered Gymnasium id, or package.module:function for a function that makes the environment.
         seeds: Reset seeds of the episodes that are forked; 0, 1 and 2 if none is given.
         steps: Random steps of each episode.
-        fork: Which way of forking to prove; auto tries copying first, then replaying.
-        text_length: The most characters of a text observation.
+        fork: The way of forking to prove; auto tries copying first, then replaying.
+        text_length: The maximum length of a text observation, in characters.
     """
     source = maker_of(id)
     report = check_fork(_world_or_maker(source, id), seeds=seeds, steps=steps, fork=fork, text_length=text_length)
     console = Console()
-    for one in (*report.rejected, report):
-        console.print(_table(one))
+    for tried in (*report.rejected, report):
+        console.print(_table(tried))
     console.print(_verdict(report))
     return 0 if report.ok else 1
 
 
 def _world_or_maker(source: Callable[[], Any], id: str) -> Any:
-    """A function of the user's may make an environment or a whole world; only calling it tells which."""
+    """A user's function may make an environment or a whole world; only calling it shows which."""
     if ":" not in id:
         return source
     try:
-        made = source()
+        result = source()
     except Exception as error:
         raise UserError(f"{id}() raised {describe(error)}") from error
-    return made if isinstance(made, World) else source
+    return result if isinstance(result, World) else source
 
 
 def _table(report: ForkReport) -> Table:
@@ -69,10 +69,10 @@ def _table(report: ForkReport) -> Table:
     table.add_column("", width=6)
     table.add_column("what was found, what to do", ratio=5)
     for check in report.checks:
-        found = Text(check.found)
+        text = Text(check.found)
         if check.remedy:
-            found.append(f"\nWhat to do: {check.remedy}", style="bold")
-        table.add_row(check.name, Text("ok", style="green") if check.ok else Text("FAILED", style="bold red"), found)
+            text.append(f"\nWhat to do: {check.remedy}", style="bold")
+        table.add_row(check.name, Text("ok", style="green") if check.ok else Text("FAILED", style="bold red"), text)
     return table
 
 

@@ -1,4 +1,4 @@
-"""Environments and their fields in words."""
+"""Environments and their fields, as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
 
 
 def is_ez_pickle(env: gymnasium.Env[Any, Any]) -> bool:
-    """Whether `copy.deepcopy` of some layer keeps its constructor's arguments only."""
+    """Whether `copy.deepcopy` of some layer keeps only its constructor's arguments."""
     return any(
         isinstance(layer, EzPickle)
         and not hasattr(layer, "__deepcopy__")
@@ -31,7 +31,7 @@ def is_ez_pickle(env: gymnasium.Env[Any, Any]) -> bool:
 
 
 def spell(root: Any, path: Path) -> str:
-    """A path in words a user can find: `TimeLimit._elapsed_steps`, `MyEnv.agent.rng`, `MyEnv.parts['rng']`."""
+    """A path as a user would write it: `TimeLimit._elapsed_steps`, `MyEnv.agent.rng`, `MyEnv.parts['rng']`."""
     owner = root
     while path[:1] == (".env",) and isinstance(owner, gymnasium.Wrapper):
         owner, path = owner.env, path[1:]
@@ -39,7 +39,7 @@ def spell(root: Any, path: Path) -> str:
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:
-    """A short list in words."""
+    """A short list as text."""
     names = list(names)
     text = ", ".join(f"`{name}`" for name in names[:most])
     return text + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,4 +1,4 @@
-"""What a fork does to the fields of an environment, in the moment of the fork and later."""
+"""What a fork does to the fields of an environment, right away and later."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ _COUNTS = ("int", "bool")
 
 
 class Fields:
-    """Takes pictures of environments as a proof goes on. Each list names what it found, in words a user can find."""
+    """Takes pictures of environments during a proof. Each dict names the fields with one fault, as a user would."""
 
     def __init__(self, *, same_object: bool) -> None:
-        self._same_object = same_object  # a copy has all fields of its original; a new environment those the seed fixes
-        self._unstable: set[Path] = set()  # other values in two episodes with one seed and the same actions
-        self._state: set[Path] = set()  # what changes in an episode, and all that it lies in
+        # A copy has all fields of its original; a new environment only those that the seed fixes.
+        self._same_object = same_object
+        self._unstable: set[Path] = set()  # differ between two episodes with the same seed and actions
+        self._state: set[Path] = set()  # what changes in an episode, and everything that contains it
         self._parts: dict[str, tuple[Any, Picture]] = {}
         self._links: dict[str, list[tuple[Any, Picture]]] = {}
         self.lost: dict[str, None] = {}  # different or missing on either side, right after the fork
-        self.severed: dict[str, None] = {}  # one object in the original, two in the copy, or the other way round
+        self.severed: dict[str, None] = {}  # one object in the original and two in the copy, or vice versa
         self.damaged: dict[str, None] = {}  # changed in the original by the fork
-        self.shared: dict[str, None] = {}  # one object in both, which changes as the copy steps
-        self.later: dict[str, None] = {}  # the same after the fork, and different after the same steps
-        self.unseeded: dict[str, None] = {}  # generators that are drawn from and that no seed reaches
+        self.shared: dict[str, None] = {}  # the same object in both, and it changes as the copy steps
+        self.later: dict[str, None] = {}  # the same after the fork, but different after the same steps
+        self.unseeded: dict[str, None] = {}  # generators in use that no seed reaches
         self.unfixed: dict[str, None] = {}  # other fields that the seed does not fix
-        self.closed: dict[str, None] = {}  # what cannot be looked into
+        self.closed: dict[str, None] = {}  # what cannot be inspected
         self.noise_outside: dict[str, None] = {}
         self.state_outside: dict[str, None] = {}
         self.drawn = False
@@ -50,7 +51,7 @@ class Fields:
         self._outside = look(self._variables)
 
     def end(self, env: Any, other: Any, same: bool) -> None:
-        """It has ended; `other` is the environment of an earlier one with the same seed and actions."""
+        """The episode has ended; `other` is the environment of an earlier one with the same seed and actions."""
         ended = take(env)
         noise, state = changed(self._outside, self._variables, outside(ended))
         self.noise_outside |= dict.fromkeys(noise)
@@ -72,7 +73,7 @@ class Fields:
         self._before = take(env)
 
     def after_fork(self, env: Any, twin: Any) -> None:
-        """It has been forked."""
+        """The original has been forked."""
         ours, theirs = take(env), take(twin)
         lost = differences(ours, theirs)
         self.lost |= _spelled(env, lost if self._same_object else self._stable(lost))
@@ -95,14 +96,14 @@ class Fields:
         self._parts = {}
 
     def after_own_steps(self) -> None:
-        """The original has taken steps: which of the objects that the fork has not kept one have changed by that."""
+        """The original has taken steps: which of the objects that the fork split have changed?"""
         for name, parts in self._links.items():
             if any(differences(stood, _look(part)) for part, stood in parts):
                 self.severed[name] = None
         self._links = {}
 
     def after_same_steps(self, env: Any, twins: Sequence[Any]) -> None:
-        """Original and copies have taken the same steps, and all that was seen was the same."""
+        """Original and copies have taken the same steps with the same outcomes."""
         ours = take(env)
         for twin in twins:
             self.later |= _spelled(env, self._stable(differences(ours, take(twin))))
@@ -116,13 +117,13 @@ def _look(part: Any) -> Picture:
 
 
 def generator_states(env: Any) -> dict[Path, Any]:
-    """Where every generator stands that can be reached from the environment object."""
+    """The state of every generator that can be reached from the environment object."""
     picture = take(env)
     return {path: picture.values[path] for path in picture.generators()}
 
 
 def shared_generators(env: Any, twin: Any) -> list[str]:
-    """Generators that both hold."""
+    """Generators that both share."""
     ours = take(env).generators()
     theirs = {id(value) for value in take(twin).generators().values()}
     return [spell(env, path) for path, value in ours.items() if id(value) in theirs]

@@ -24,15 +24,15 @@ RANDOM = ("the global generator of numpy.random", "the global generator of the m
 
 
 def outside(seen: Picture) -> dict[str, Any]:
-    """Every variable outside of the object that its code names or could name: label -> value."""
+    """Every variable outside the object that its code uses or could use: label -> value."""
     search = _Search(seen)
-    found: dict[str, Any] = {
+    variables: dict[str, Any] = {
         RANDOM[0]: repr(np.random.get_state(legacy=False)),  # noqa: NPY002
         RANDOM[1]: hash(random.getstate()),
         "os.environ": dict(os.environ),
         "the working directory": os.getcwd(),  # noqa: PTH109
     }
-    return found | search.found
+    return variables | search.found
 
 
 def look(variables: dict[str, Any]) -> Picture:
@@ -41,7 +41,7 @@ def look(variables: dict[str, Any]) -> Picture:
 
 
 def changed(before: Picture, variables: dict[str, Any], now: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Names of (randomness, other state) outside the object that changed in between; caches may grow."""
+    """Names of (randomness, other state) outside the object that have changed; caches may grow."""
     after = look({label: now.get(label, _ABSENT) for label in variables})
     labels = {f"[{label!r}]": label for label in variables}
     noise: list[str] = []
@@ -59,14 +59,14 @@ class _Search:
         self.found: dict[str, Any] = {}
         self._known: set[int] = set()
         kinds = {type(value) for value in seen.objects.values()}
-        environments = {one for kind in kinds if issubclass(kind, gymnasium.Env) for one in kind.__mro__}
-        self._roots = {_root(one.__module__) for one in environments} - {*_TRUSTED}
+        environments = {base for kind in kinds if issubclass(kind, gymnasium.Env) for base in kind.__mro__}
+        self._roots = {_root(base.__module__) for base in environments} - {*_TRUSTED}
         for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__)):
             self._follow_class(kind)
         for value in seen.objects.values():
             if isinstance(value, types.FunctionType):
                 self._follow_function(value.__qualname__, value)
-        for name in sorted({one.__module__ for one in environments if self._is_own(one.__module__)}):
+        for name in sorted({base.__module__ for base in environments if self._is_own(base.__module__)}):
             for variable in list(vars(sys.modules[name])):
                 self._follow_variable(sys.modules[name], variable, None)
 
@@ -85,23 +85,21 @@ class _Search:
         return True
 
     def _follow_class(self, kind: type) -> None:
-        for one in kind.__mro__:
-            if not self._is_own(one.__module__) or not self._new(one):
+        for base in kind.__mro__:
+            if not self._is_own(base.__module__) or not self._new(base):
                 continue
-            for name, value in list(vars(one).items()):
+            for name, value in list(vars(base).items()):
                 functions = list(_functions_of(value))
                 for function in functions:
-                    self._follow_function(f"{one.__qualname__}.{name}", function)
+                    self._follow_function(f"{base.__qualname__}.{name}", function)
                 if not functions and not name.startswith(("__", "_abc_")) and not _is_code(value):
-                    self.found[f"class attribute {one.__name__}.{name}"] = value
+                    self.found[f"class attribute {base.__name__}.{name}"] = value
 
     def _follow_function(self, label: str, function: types.FunctionType) -> None:
         if not self._new(function) or not self._is_own(function.__module__):
             return
         if function.__defaults__ or function.__kwdefaults__ or function.__closure__ or function.__dict__:
-            self.found[f"function {label}"] = (
-                function  # defaults, attributes and closures are state that all calls share
-            )
+            self.found[f"function {label}"] = function  # defaults, attributes and closures are shared by all calls
         for cell in function.__closure__ or ():
             for inner in _functions_of(_contents(cell)):
                 self._follow_function(inner.__qualname__, inner)
@@ -146,8 +144,8 @@ def _functions_of(value: Any) -> Iterator[types.FunctionType]:
     elif isinstance(value, staticmethod | classmethod):
         yield from _functions_of(value.__func__)
     elif isinstance(value, property):
-        for one in (value.fget, value.fset, value.fdel):
-            yield from _functions_of(one)
+        for function in (value.fget, value.fset, value.fdel):
+            yield from _functions_of(function)
     elif isinstance(value, functools.cached_property | functools.partialmethod):
         yield from _functions_of(value.func)
     elif type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # an lru_cache

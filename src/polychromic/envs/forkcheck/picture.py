@@ -1,9 +1,9 @@
-"""A picture of all that an object holds, to compare with that of a copy or of a later moment.
+"""A picture of everything that an object holds, to compare with a copy or with a later moment.
 
-Every object that can be reached is looked at: attributes and slots, containers, arrays, generators, iterators,
+Every object that can be reached is inspected: attributes and slots, containers, arrays, generators, iterators,
 closures, partial functions, bound methods, weak references, ctypes, and what C types tell `pickle`. A picture also says
-which ways lead to one and the same object, so that a copy that holds two objects in place of one is found out. What
-cannot be looked into (a C++ simulator, a lock) is listed.
+which paths lead to the same object, so that a copy with two objects in place of one is detected. What cannot be
+inspected (a C++ simulator, a lock) is listed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from polychromic.envs.gymnasium.generators import GENERATORS, fingerprint, slots
 Path = tuple[str, ...]
 Inside = Iterable[tuple[str, Any]]
 
-# A graph larger than this is data, not state; walking it would cost more than the copy it helps to judge.
+# A graph larger than this is data, not state; walking it would cost more than the copy that it checks.
 MAX_OBJECTS = 200_000
 
 _PLAIN: frozenset[type] = frozenset(
@@ -39,27 +39,27 @@ _NAMED = (type, types.ModuleType, np.dtype, types.GenericAlias, types.UnionType)
 _BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType)
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
-# Compiled functions change as they are called first, and what they do does not.
+# Compiled functions change on their first call, but their behaviour does not.
 _COMPILERS = ("numba", "llvmlite", "jax", "jaxlib", "optax")
 _POINTER = struct.calcsize("P")
-_CLOSED = "cannot be looked into"
+_CLOSED = "cannot be inspected"
 _MISSING = ("missing",)
 
 
 class Picture:
-    """What an object held at one moment. It keeps all of it alive, so that addresses can be compared."""
+    """What an object held at one moment. It keeps everything alive, so that addresses can be compared."""
 
     def __init__(self) -> None:
-        self.values: dict[Path, Any] = {}  # the first way to everything -> what is there, in a comparable form
+        self.values: dict[Path, Any] = {}  # the first path to everything -> its value, in a comparable form
         self.objects: dict[Path, Any] = {}  # of these, the objects with an identity
-        self.again: dict[Path, Path] = {}  # further ways to an object -> the first one
-        self.memory: dict[Path, Path] = {}  # arrays in the memory of another one -> that one
-        self.closed: list[Path] = []  # what cannot be looked into
-        self.optional: set[Path] = set()  # what is computed when first asked for
+        self.again: dict[Path, Path] = {}  # further paths to an object -> the first one
+        self.memory: dict[Path, Path] = {}  # arrays in the memory of another array -> that one
+        self.closed: list[Path] = []  # what cannot be inspected
+        self.optional: set[Path] = set()  # what is computed on first use
         self.complete = True
 
     def first(self, path: Path) -> Path:
-        """The first way to what is at `path`."""
+        """The first path to the object at `path`."""
         for _ in range(100):
             for depth in range(len(path), 0, -1):
                 if path[:depth] in self.again:
@@ -70,9 +70,9 @@ class Picture:
         return path
 
     def at(self, path: Path) -> Any:
-        """What is there, in a comparable form."""
-        found = self.values.get(path)
-        return self.values.get(self.first(path), _MISSING) if found is None else found
+        """The value at a path, in a comparable form."""
+        value = self.values.get(path)
+        return self.values.get(self.first(path), _MISSING) if value is None else value
 
     def generators(self) -> dict[Path, Any]:
         """The random generators among the objects."""
@@ -80,17 +80,17 @@ class Picture:
 
 
 def take(root: Any, limit: int = MAX_OBJECTS, stop: type | tuple[type, ...] = ()) -> Picture:
-    """Walk all that can be reached from `root`, breadth first; objects of the types `stop` are not entered."""
+    """Walk everything that can be reached from `root`, breadth first; objects of the types `stop` are not entered."""
     picture = Picture()
     ways: dict[int, Path] = {}
     owners: dict[int, Path] = {}
     queue: deque[tuple[Path, Any]] = deque([((), root)])
-    sets: deque[tuple[Path, list[Any]]] = deque()  # last, when most of their members are known by other ways
+    sets: deque[tuple[Path, list[Any]]] = deque()  # last, when most of their members are known by other paths
     while queue or sets:
         if not queue:
             path, members = sets.popleft()
-            members.sort(key=lambda one: ways[id(one)] if id(one) in ways else ("~", _digest(one)))
-            queue.extend(((*path, f"{{member {index}}}"), one) for index, one in enumerate(members))
+            members.sort(key=lambda member: ways[id(member)] if id(member) in ways else ("~", _digest(member)))
+            queue.extend(((*path, f"{{member {index}}}"), member) for index, member in enumerate(members))
             continue
         path, value = queue.popleft()
         kind = type(value)
@@ -111,7 +111,7 @@ def take(root: Any, limit: int = MAX_OBJECTS, stop: type | tuple[type, ...] = ()
             continue
         try:
             words, inside = _look(value, kind)
-        except Exception:  # an object may raise at anything
+        except Exception:  # an object may raise on any access
             words, inside = (_CLOSED,), ()
         picture.values[path] = (_name(kind), *words)
         if _CLOSED in words:
@@ -123,7 +123,7 @@ def take(root: Any, limit: int = MAX_OBJECTS, stop: type | tuple[type, ...] = ()
             if isinstance(vars(kind).get(step[1:]), functools.cached_property):
                 picture.optional.add((*path, step))
         if issubclass(kind, set | frozenset):
-            sets.append((path, [one for one in _iterate(value, kind) if _plain(one, type(one)) is None]))
+            sets.append((path, [member for member in _iterate(value, kind) if _plain(member, type(member)) is None]))
         if issubclass(kind, np.ndarray) and value.size:
             first = owners.setdefault(id(_owner(value)), path)
             if first != path:
@@ -135,45 +135,45 @@ def take(root: Any, limit: int = MAX_OBJECTS, stop: type | tuple[type, ...] = ()
 
 
 def differences(ours: Picture, theirs: Picture) -> list[Path]:
-    """Where the two hold something else: fields that either lost, and values that differ. The outermost of each."""
-    found: dict[Path, None] = {}
+    """Where the two differ: fields that only one has, and values that differ. Only the outermost paths."""
+    paths: dict[Path, None] = {}
     for path in [*ours.values, *(path for path in theirs.values if path not in ours.values)]:
         if ours.values.get(path) == theirs.values.get(path):
             continue
         left, right = ours.at(path), theirs.at(path)
-        if left == right or any(path[:depth] in found for depth in range(len(path))):
+        if left == right or any(path[:depth] in paths for depth in range(len(path))):
             continue
         if _MISSING in (left, right):
             owner = (theirs if left == _MISSING else ours).optional
             if any(path[:depth] in owner for depth in range(len(path) + 1)):
                 continue
         if _CLOSED in left + right and (_MISSING in (left, right) or ("None",) in (left[1:], right[1:])):
-            continue  # a window or a handle that the other does without; if it is needed, steps show it
-        found[path] = None
-    return list(found)
+            continue  # a window or handle that the other lacks; if it is needed, steps show it
+        paths[path] = None
+    return list(paths)
 
 
 def severed(ours: Picture, theirs: Picture) -> dict[Path, list[Any]]:
-    """Ways that lead to one object in the one and to two in the other, with the object of `ours`."""
-    found: dict[Path, list[Any]] = {}
+    """Paths that lead to one object in one picture and to two in the other, with the object of `ours`."""
+    objects: dict[Path, list[Any]] = {}
     for path in [*ours.again, *theirs.again]:
         first = ours.first(path)
         if ours.at(path) == theirs.at(path) and first != theirs.first(path) and first in ours.objects:
-            found[path] = [ours.objects[first]]
+            objects[path] = [ours.objects[first]]
     for path in [*ours.memory, *theirs.memory]:
         ways = (path, ours.memory.get(path, path))
         if ours.memory.get(path) != theirs.memory.get(path) and path in ours.objects and path in theirs.objects:
-            found[path] = [ours.objects[way] for way in ways]
-    return found
+            objects[path] = [ours.objects[way] for way in ways]
+    return objects
 
 
 def prefixes(paths: Iterable[Path]) -> set[Path]:
-    """The paths and all that they lie in."""
+    """The paths and everything that contains them."""
     return {path[:depth] for path in paths for depth in range(len(path) + 1)}
 
 
 def shared_parts(ours: Picture, theirs: Picture) -> dict[Path, Any]:
-    """The outermost objects that both hold, except generators. Sharing what never changes is no fault."""
+    """The outermost objects that both hold, except generators. Sharing something that never changes is fine."""
     places = {place for value in theirs.objects.values() for place in _places(value)}
     shared: dict[Path, Any] = {}
     for path, value in ours.objects.items():
@@ -185,7 +185,7 @@ def shared_parts(ours: Picture, theirs: Picture) -> dict[Path, Any]:
 
 def _places(value: Any) -> Iterator[tuple[str, int]]:
     if isinstance(value, (types.FunctionType, *_BUILTIN, *GENERATORS)):
-        return  # the cells and the owner of these have places of their own
+        return  # their cells and owner have their own paths
     if type(value) is weakref.ref:
         return
     yield "object", id(value)
@@ -194,7 +194,7 @@ def _places(value: Any) -> Iterator[tuple[str, int]]:
 
 
 def grown(before: Picture, after: Picture) -> list[Path]:
-    """`differences`, without dicts that have gained entries and kept all others: caches."""
+    """`differences`, without dicts that only gained entries: caches."""
     gained: list[Path] = []
     for path, left in before.values.items():
         right = after.values.get(path)
@@ -221,7 +221,7 @@ def _plain(value: Any, kind: type) -> tuple[str, ...] | None:
     if kind in _PLAIN:
         return kind.__name__, repr(value)
     if kind is tuple or kind is frozenset:
-        parts = [_plain(one, type(one)) for one in value]
+        parts = [_plain(part, type(part)) for part in value]
         if None in parts:
             return None
         return kind.__name__, repr(parts if kind is tuple else sorted(map(repr, parts)))
@@ -251,12 +251,12 @@ def _look(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
     if issubclass(kind, list | tuple | deque):
         members = list(_iterate(value, kind))
         bound = (value.maxlen,) if issubclass(kind, deque) else ()
-        if all(type(one) in _PLAIN for one in members):
+        if all(type(member) in _PLAIN for member in members):
             return (*bound, repr(members)), ()
-        return (*bound, len(members)), ((f"[{index}]", one) for index, one in enumerate(members))
+        return (*bound, len(members)), ((f"[{index}]", member) for index, member in enumerate(members))
     if issubclass(kind, set | frozenset):
-        plain = [_plain(one, type(one)) for one in _iterate(value, kind)]
-        return (len(plain), sorted(repr(one) for one in plain if one is not None)), ()
+        plain = [_plain(member, type(member)) for member in _iterate(value, kind)]
+        return (len(plain), sorted(repr(member) for member in plain if member is not None)), ()
     if issubclass(kind, GENERATORS):
         return (fingerprint(value), _spawned(value)), ()
     if issubclass(kind, np.ndarray):
@@ -273,7 +273,7 @@ def _look(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
 
 
 def _iterate(value: Any, kind: type) -> Iterator[Any]:
-    """By the built-in type's own iterator: a subclass may have another."""
+    """Use the built-in type's own iterator: a subclass may override it."""
     for base in (list, tuple, deque, set, frozenset):
         if issubclass(kind, base):
             return base.__iter__(value)
@@ -299,14 +299,14 @@ def _look_into_dict(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
 def _look_into_array(value: np.ndarray) -> tuple[tuple[Any, ...], Inside]:
     words = (str(value.dtype), value.shape)
     if value.dtype == object:
-        return words, ((f".flat[{index}]", one) for index, one in enumerate(value.flat))
+        return words, ((f".flat[{index}]", item) for index, item in enumerate(value.flat))
     if value.dtype.hasobject:
         return words, ((".tolist()", value.tolist()),)
     return (*words, _bytes(value.tobytes())), ()
 
 
 def _look_through(value: Any) -> tuple[tuple[Any, ...], Inside]:
-    """A weak proxy passes every question on: a method of the object knows the object."""
+    """A weak proxy forwards every access: a bound method of the object leads to the object."""
     try:
         return ("proxy",), ((".__self__", value.__dir__.__self__),)
     except ReferenceError:
@@ -326,8 +326,8 @@ def _look_into_cell(value: types.CellType) -> tuple[tuple[Any, ...], Inside]:
         inner = value.cell_contents
     except ValueError:
         return ("empty",), ()
-    # No way of copying reaches into a closure, and many wrappers close over their environment for its spaces. What
-    # comes of it if a closure reads or changes the original's state is seen in fields and steps.
+    # No way of copying reaches into a closure, and many wrappers close over their environment for its spaces. If a
+    # closure reads or changes the original's state, fields and steps show it.
     if isinstance(inner, gymnasium.Env):
         return ("environment", _name(type(inner))), ()
     return (), ((".cell_contents", inner),)
@@ -368,10 +368,10 @@ _CTYPES = tuple(
 
 def _look_into_ctypes(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
     if issubclass(kind, ctypes.Structure | ctypes.Union):
-        names = [field[0] for one in kind.__mro__ for field in vars(one).get("_fields_", ())]
+        names = [field[0] for base in kind.__mro__ for field in vars(base).get("_fields_", ())]
         return (), [(f".{name}", getattr(value, name)) for name in names]
     if issubclass(kind, ctypes.Array):
-        return (len(value),), [(f"[{index}]", one) for index, one in enumerate(value)]
+        return (len(value),), [(f"[{index}]", item) for index, item in enumerate(value)]
     if hasattr(value, "contents"):
         return ((), ((".contents", value.contents),)) if value else (("null",), ())
     if issubclass(kind, ctypes.c_void_p):
@@ -380,7 +380,7 @@ def _look_into_ctypes(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
 
 
 def _look_into_other(value: Any, kind: type) -> tuple[tuple[Any, ...], Inside]:
-    """C types by their memory or by what they tell pickle; objects of classes hold no more than their attributes."""
+    """C types by their memory or by what they tell pickle; other objects hold only their attributes."""
     if not _hides(kind) and not _by_reduce(kind):
         return (), ()
     try:
@@ -422,13 +422,13 @@ def _tells_pickle(kind: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _by_reduce(kind: type) -> bool:
-    """Classes of the standard library that keep notes of their own beside what they are: paths, loggers."""
+    """Standard library classes that keep internal caches: paths, loggers."""
     return kind.__module__.partition(".")[0] in sys.stdlib_module_names and _tells_pickle(kind)
 
 
 @functools.lru_cache(maxsize=4096)
 def _hides(kind: type) -> bool:
-    """Whether an object is larger than its dict and its slots explain: it has fields of C."""
+    """Whether an object is larger than its dict and slots explain: it has C fields."""
     known = object.__basicsize__ + _POINTER * (
         bool(kind.__dictoffset__) + bool(kind.__weakrefoffset__) + len(slots(kind))
     )
@@ -438,7 +438,7 @@ def _hides(kind: type) -> bool:
 def _attributes(value: Any, kind: Any) -> Iterator[tuple[str, Any]]:
     if kind in _PROXIES or issubclass(kind, types.FunctionType) or _by_reduce(kind):
         return
-    if kind is gymnasium.wrappers.PassiveEnvChecker:  # `make` adds it; its notes do not change what happens
+    if kind is gymnasium.wrappers.PassiveEnvChecker:  # `make` adds it; its flags do not change the episode
         yield ".env", value.env
         return
     with contextlib.suppress(AttributeError, TypeError):
@@ -457,7 +457,7 @@ def _spawned(generator: Any) -> int:
 
 
 def _owner(array: np.ndarray) -> Any:
-    """The object whose memory an array looks at."""
+    """The object that owns an array's memory."""
     owner: Any = array
     while isinstance(owner, np.ndarray) and owner.base is not None:
         owner = owner.base

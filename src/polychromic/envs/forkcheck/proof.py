@@ -1,7 +1,7 @@
 """The proof itself: what an original and its forks do must be what an undisturbed episode does.
 
-It is written against three functions (begin, step, fork), so that a Gymnasium environment and a whole
-world are proven by the same lines.
+It needs three functions (begin, step, fork), so that the same code checks a Gymnasium environment and a whole
+world.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Subject(Protocol):
 
 @dataclass
 class Findings:
-    """The first thing that went wrong with each property, in words; empty when all is well."""
+    """The first failure of each property, as text; empty if it holds."""
 
     forks: int = 0
     steps: int = 0
@@ -56,12 +56,12 @@ class Findings:
 
 
 def difference(expected: Outcome, got: Outcome) -> str:
-    """What differs first, in words; empty when nothing does."""
+    """The first difference, as text; empty if there is none."""
     if not same_arrays(expected.observation, got.observation):
         for key, left, right in zip(expected.keys, expected.observation, got.observation, strict=False):
             if not same_arrays((left,), (right,)):
-                return f"the observation '{key}' is another one"
-        return "the observation is another one"
+                return f"the observation '{key}' differs"
+        return "the observation differs"
     for name in ("reward", "terminated", "truncated"):
         left, right = getattr(expected, name), getattr(got, name)
         if left != right and not (left != left and right != right):
@@ -70,7 +70,7 @@ def difference(expected: Outcome, got: Outcome) -> str:
 
 
 def step_alone(subject: Subject, episode: Any, action: int) -> Outcome:
-    """A step of an episode that nothing has been forked from; it has no excuse to fail."""
+    """A step of an episode that was never forked; if it fails, the environment is at fault."""
     try:
         return subject.step(episode, action)
     except Exception as error:
@@ -78,7 +78,7 @@ def step_alone(subject: Subject, episode: Any, action: int) -> Outcome:
 
 
 def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) -> tuple[Any, list[int], list[Outcome]]:
-    """An undisturbed episode: where it ended, its actions and what it showed (one outcome more than actions)."""
+    """An undisturbed episode: its last state, its actions and its outcomes (one more than actions)."""
     episode, outcome = subject.begin(task)
     actions: list[int] = []
     trace = [outcome]
@@ -89,7 +89,7 @@ def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) ->
 
 
 def compare(subject: Subject, episode: Any, actions: Sequence[int], trace: Sequence[Outcome], moment: int) -> str:
-    """Continue `episode` with `actions`; the first difference from `trace` in words."""
+    """Continue `episode` with `actions`; the first difference from `trace`, as text."""
     for offset, (action, expected) in enumerate(zip(actions, trace, strict=True), start=1):
         try:
             got = subject.step(episode, action)
@@ -165,8 +165,8 @@ def _prove_fork(
         return
     findings.forks += 4
     moment = len(head)
-    # 1. A copy that does what the original would do goes where it would go.
-    if expected is None:  # the episode itself cannot be repeated; then the copy's future stands for it
+    # 1. A copy that takes the original's actions ends up where the original would.
+    if expected is None:  # the episode cannot be repeated; use the copy's future instead
         expected = []
         for action in tail:
             try:
@@ -182,7 +182,7 @@ def _prove_fork(
         findings.future = findings.future or (words and f"{where}: {words}")
     if fields:
         fields.after_steps()
-    # 2. A copy that does something else, in between, leaves the original alone.
+    # 2. A copy that takes other actions does not affect the original.
     stranger_ended = False
     for offset, action in enumerate(tail):
         if not stranger_ended:
@@ -197,9 +197,9 @@ def _prove_fork(
             break
     if fields:
         fields.after_own_steps()
-    # 3. A copy of a copy, after all of that, still stands where it was made.
+    # 3. A copy of a copy is still in the state in which it was made.
     words = compare(subject, grandchild, tail, expected, moment)
     findings.siblings = findings.siblings or (words and f"{where}: {words}")
-    # 4. After the same steps all of them hold the same.
+    # 4. After the same steps all of them hold the same values.
     if fields and not (findings.replay or findings.future or findings.original or findings.siblings):
         fields.after_same_steps(original.env, (follower.env, grandchild.env))

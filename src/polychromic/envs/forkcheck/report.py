@@ -1,4 +1,4 @@
-"""What a fork check found, in words."""
+"""The result of a fork check, as text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One byte per cell: the 47 things a cell can show, 4 more for the agent in the full view, and the layout of a row.
 
-The order of the codes is chosen for the kernels: everything opaque lies at the end, everything that can be picked up
-lies together, and a door's three states lie 6 apart (one per colour), so that each rule is a comparison or an addition.
+The order of the codes is chosen for the kernels: everything opaque is at the end, everything that can be picked up is
+in one block, and a door's three states are 6 apart (one per colour), so that each rule is a comparison or an addition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEY = 10  # 10 … 15
 BALL = 16  # 16 … 21
 BOX = 22  # 22 … 27
 OPEN_DOOR = 28  # 28 … 33
-CLOSED_DOOR = 34  # 34 … 39: from here on one cannot see through
+CLOSED_DOOR = 34  # 34 … 39: opaque from here on
 LOCKED_DOOR = 40  # 40 … 45
 WALL = 46
 AGENT = 47  # 47 … 50, by direction; appears in the full view only
@@ -73,7 +73,7 @@ CARRIED_CODE = 3  # 0 where nothing is carried
 CARRIED_OBJECT = 4  # object number + 1, 0 where nothing is carried
 STEPS_LOW = 5
 STEPS_HIGH = 6
-ENDED = 7  # the sum of those below that hold
+ENDED = 7  # the sum of the flags below that are set
 TERMINATED, TRUNCATED, SUCCEEDED = 1, 2, 4
 TASK_0 = 8  # three bytes, little-endian
 TASK_1 = 9

@@ -1,4 +1,4 @@
-"""`polychromic check-grid`: compare the engine with the installed minigrid, level by level, and keep the results."""
+"""`polychromic check-grid`: compare the engine with the installed minigrid, level by level, and save the results."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from polychromic.envs.gymnasium.episodes import describe
 from polychromic.errors import UserError
 
 _SEEDS_PER_JOB = 50
-_ROUNDS_WITH_RANDOM = 3  # of BabyAI levels; later rounds are the bot's alone
+_ROUNDS_WITH_RANDOM = 3  # of BabyAI levels; only the bot plays later rounds
 _ROUNDS_WITH_FORKS = 4
-_ROUNDS_WITHOUT_BOT = 4  # of the other levels, for which there is no bot
+_ROUNDS_WITHOUT_BOT = 4  # of the other levels, which have no bot
 
 
 def check_grid(
@@ -38,9 +38,9 @@ def check_grid(
 
     Args:
         levels: tasks or minigrid ids; all that the engine covers if none is given.
-        bot_missions: go on until the expert bot has solved this many missions of each BabyAI level.
-        out: a JSON file that keeps the results; an interrupted run goes on from it.
-        processes: how many levels to play at a time.
+        bot_missions: continue until the expert bot has solved this many missions of each BabyAI level.
+        out: a JSON file that keeps the results; an interrupted run resumes from it.
+        processes: how many levels to play at the same time.
     """
     if bot_missions < 1 or processes < 1:
         raise UserError(f"bot_missions and processes must be at least 1, got {bot_missions} and {processes}")
@@ -106,7 +106,7 @@ def _line(name: str, tally: Tally) -> str:
 
 
 def _by_shape(counts: Counter[str]) -> Counter[str]:
-    """Missions of several clauses by how the clauses are joined; of one clause, by the clause."""
+    """Group missions of several clauses by how the clauses are joined, the others by their clause."""
     shapes: Counter[str] = Counter()
     for kind, count in counts.items():
         shape = kind
@@ -120,7 +120,7 @@ def _by_shape(counts: Counter[str]) -> Counter[str]:
 def _finished(level: str, rounds: int, tally: Tally, bot_missions: int) -> bool:
     if not level.startswith("BabyAI-"):
         return rounds >= _ROUNDS_WITHOUT_BOT
-    # It solves a third of some levels; one that solved nothing must not keep us forever.
+    # The bot solves a third of some levels; a level that it never solves must not run forever.
     most = 10 * (bot_missions // _SEEDS_PER_JOB + 2)
     return rounds >= most or (rounds >= 2 and not _short(level, tally, bot_missions))
 
@@ -130,7 +130,7 @@ def _short(level: str, tally: Tally, bot_missions: int) -> bool:
 
 
 def _job(job: tuple[str, int]) -> tuple[str, Tally]:
-    """One round of a level: its seeds, its players."""
+    """One round of a level: seeds and players."""
     level, done = job
     seeds = range(done * _SEEDS_PER_JOB, (done + 1) * _SEEDS_PER_JOB)
     plays: list[tuple[Player, int | None]] = [("random", (None, 64)[done % 2])]
@@ -157,7 +157,7 @@ def _job(job: tuple[str, int]) -> tuple[str, Tally]:
 
 @functools.cache
 def _origin() -> dict[str, str]:
-    """What the results are about; results of two different engines are never added up."""
+    """The versions behind the results; results of different engines are never added up."""
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.name.encode() + source.read_bytes())
@@ -165,7 +165,7 @@ def _origin() -> dict[str, str]:
 
 
 def _write(path: Path, tallies: dict[str, tuple[int, Tally]]) -> None:
-    """Write to a neighbour first: an interruption leaves the old file or the new one."""
+    """Write to a temporary file first: an interruption leaves the old file or the new one."""
     levels = {level: {"rounds": rounds, **vars(tally)} for level, (rounds, tally) in tallies.items()}
     partial = path.with_name(path.name + ".partial")
     try:
@@ -182,10 +182,10 @@ def _read(path: Path) -> dict[str, tuple[int, Tally]]:
     except (OSError, ValueError) as error:
         raise UserError(f"out: {path} cannot be read ({error}); {advice}") from error
     if not isinstance(data, dict) or not {"minigrid", "engine", "levels"} <= set(data):
-        raise UserError(f"out: {path} does not say which minigrid and which engine it is about; {advice}")
+        raise UserError(f"out: {path} does not name its minigrid and engine; {advice}")
     for what, now in _origin().items():
         if data[what] != now:
-            raise UserError(f"out: {path} is about {what} {data[what]}, this is {what} {now}; {advice}")
+            raise UserError(f"out: {path} was made with {what} {data[what]}, this is {what} {now}; {advice}")
     try:
         return {level: _tally(fields) for level, fields in data["levels"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -193,7 +193,7 @@ def _read(path: Path) -> dict[str, tuple[int, Tally]]:
 
 
 def _tally(fields: dict[str, Any]) -> tuple[int, Tally]:
-    """The number of rounds and their counts; every field must be there and of its kind."""
+    """The number of rounds and their counts; every field must be present and of the right type."""
     empty: dict[str, Any] = {"rounds": 0, **vars(Tally())}
     read: dict[str, Any] = {
         name: Counter(fields[name]) if isinstance(kind, Counter) else fields[name] for name, kind in empty.items()

@@ -1,7 +1,7 @@
 """Is the engine exact? Play real minigrid and the engine side by side and compare everything, forks included.
 
-minigrid plays an episode (random actions, BabyAI's expert bot, or the bot with random actions mixed in); somewhere on
-the way the whole environment is copied and the copy goes on by itself. Then the engine replays all episodes of a level
+minigrid plays an episode (random actions, BabyAI's expert bot, or the bot with random actions mixed in); along the
+way the whole environment is copied and the copy plays on by itself. Then the engine replays all episodes of a level
 in one batch, forks its states at the same moments, and every image, direction, reward, flag, position and carried
 object is compared at every step.
 """
@@ -25,16 +25,16 @@ from polychromic.envs.grid.world import Cells, GridState, GridWorld, make
 
 Player = Literal["random", "bot", "noisy bot"]
 
-# Random players walk more than they turn, so that they meet things.
+# Random players walk more than they turn, so that they run into things.
 _ACTION_WEIGHTS = np.array([0.15, 0.15, 0.34, 0.12, 0.1, 0.12, 0.02])
 _NOISE = 0.25
 _FORK_STEPS = 24
-_LONGEST = 200  # of episodes that are not the bot's
+_LONGEST = 200  # steps of an episode that the bot does not play
 
 
 @dataclass
 class Episode:
-    """What minigrid showed: one entry per step, after the action; the first entries of `views` are before any."""
+    """What minigrid showed: one entry per step, after the action; the first entry of `views` is before any action."""
 
     task: int
     parent: int | None = None  # the episode this one was forked from,
@@ -62,7 +62,7 @@ class Tally:
     first_mismatch: str = ""
 
     def add(self, other: Tally) -> None:
-        """Count `other` in."""
+        """Add the counts of `other`."""
         self.first_mismatch = self.first_mismatch or other.first_mismatch
         for name in ("steps", "episodes", "bot_solved", "failures"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -83,8 +83,8 @@ def compare_level(
 ) -> Tally:
     """One episode and its forks per seed: minigrid against the engine.
 
-    horizon: None is the level's own. check_full: compare the view of the whole grid as well. perturbed: let minigrid's
-    `place_agent` put the agent elsewhere first. fork: False plays the episodes alone.
+    horizon: None takes the level's own. check_full: compare the view of the whole grid as well. perturbed: let
+    minigrid's `place_agent` put the agent elsewhere first. fork: False plays the episodes alone.
     """
     rng = np.random.default_rng([random_seed, *seeds[:1]])
     world = make(level, seeds=seeds, horizon=horizon, reward="package")
@@ -97,7 +97,7 @@ def compare_level(
             if perturbed:
                 _place_agent(env, world.free_cells(task))
             played = _play(env, task, player, rng, check_full, fork, len(episodes))
-            # minigrid's *Carrying levels put the object into the agent's hands after they made this observation.
+            # minigrid's *Carrying levels put the object into the agent's hands after making this observation.
             if not perturbed and "Carrying" not in level:
                 _expect(tally, "image", shown["image"], played[0].views[0][0], f"{level} seed {seed} at reset")
             episodes += played
@@ -119,8 +119,8 @@ def compare_level(
 def _play(
     env: Any, task: int, player: Player, rng: np.random.Generator, full: bool, fork: bool, index: int
 ) -> list[Episode]:
-    """An episode, then its forks (an early and a late one, if it lasts); the episode goes on after each fork was
-    played, so that a fork which disturbs it would show."""
+    """An episode and its forks (an early and a late one, if it lasts). The episode continues after each fork was
+    played, so that a fork that disturbs it would show."""
     episode = Episode(task, kind=_mission_kind(env))
     expert = expert_for(env) if player != "random" else None
     episode.views.append(_view(env, env.gen_obs(), full))
@@ -136,8 +136,8 @@ def _play(
 
 
 def _place_agent(env: Any, rooms: Cells) -> None:
-    """minigrid's own, again where it chose a cell outside the rooms (MultiRoom's rooms do not fill its grid). Where it
-    finds no place (rooms of one cell), the agent stays."""
+    """minigrid's `place_agent`, repeated if it chose a cell outside the rooms (MultiRoom's rooms do not fill its grid).
+    If it finds no place (rooms of one cell), the agent stays."""
     inside = {(x, y) for x, y in rooms.positions.tolist()}
     stay = env.agent_pos, env.agent_dir
     for _ in range(20):
@@ -151,7 +151,7 @@ def _place_agent(env: Any, rooms: Cells) -> None:
 def _fork(
     env: Any, expert: Expert | None, rng: np.random.Generator, full: bool, parent: Episode, index: int
 ) -> Episode:
-    """A copy of the whole environment goes on by itself for a while."""
+    """Copy the whole environment and let the copy play on by itself for a while."""
     twin, advisor = copy.deepcopy((env, expert))
     fork = Episode(parent.task, parent=index, at=len(parent.actions), kind=parent.kind)
     fork.forked_carrying = env.carrying is not None
@@ -242,7 +242,7 @@ def _replay(
     state = world.start(tasks)
     if perturbed:
         first = [episodes[index].views[0] for index in roots]
-        state = world.start_at(tasks, [one[3] for one in first], [one[1] for one in first])
+        state = world.start_at(tasks, [view[3] for view in first], [view[1] for view in first])
     _run(world, full, state, [episodes[index] for index in roots], tally, name, remember)
     if forks:
         state = world.concatenate(parents[index] for index in forks)
@@ -272,7 +272,7 @@ def _run(
                 _expect(tally, what, wanted, result[column][live], f"{name}, step {time}")
             tally.steps += len(live)
         if not time and remember is None:
-            continue  # a fork has shown nothing yet
+            continue  # a fork has no view yet
         wanted_views = [episodes[row].views[_view_index(episodes[row], time)] for row in live]
         seen = world.observe(state)
         where = f"{name}, step {time}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-_SECONDS = 1.0  # of processor time for one decision
+_SECONDS = 1.0  # processor time for one decision
 _RIGHT, _DROP, _TOGGLE = 1, 4, 5
 _AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))  # by direction
 
@@ -20,17 +20,17 @@ class Expert:
     """The bot of an environment. Copy it together with its environment (`copy.deepcopy((env, expert))`)."""
 
     planner: Any
-    last: int | None = None  # the action that was taken since it was last asked
-    script: list[int] = field(default_factory=list)  # to follow before it is asked at all
+    last: int | None = None  # the action taken since the last call of `advice`
+    script: list[int] = field(default_factory=list)  # actions to take before the bot is asked
 
     def advice(self) -> int | None:
-        """The next action, or None where the bot does not know (random actions can bring it into such states)."""
+        """The next action, or None if the bot is stuck (random actions can bring it into such states)."""
         if self.script:
             return self.script[0]
         try:
             with _time_limit(_SECONDS):
                 return int(self.planner.replan(self.last))
-        except Exception:  # it gives up in many ways: assertions, missing attributes, endless plans
+        except Exception:  # the bot fails in many ways: assertions, missing attributes, endless plans
             return None
 
     def told(self, action: int) -> None:
@@ -56,8 +56,8 @@ def _planner(env: Any) -> Any:
 
 
 def _putting_down(env: Any) -> list[int]:
-    """The bot looks on the floor for an object that is in its hands (the *Carrying levels): turn to a free cell and put
-    it down. [] with empty hands."""
+    """The bot looks on the floor for an object that it is carrying (the *Carrying levels): turn to a free cell and drop
+    it. [] if nothing is carried."""
     if env.carrying is None:
         return []
     for turns in range(4):
@@ -68,7 +68,7 @@ def _putting_down(env: Any) -> list[int]:
 
 
 def _opening_of_boxes(env: Any) -> list[int]:
-    """The bot never looks into boxes: the way to the first box that holds something, and a toggle. [] without one."""
+    """The bot never opens boxes: walk to the first box that holds something and toggle it. [] if there is none."""
     from minigrid.envs.babyai.core import verifier
 
     full = [cell for cell in env.grid.grid if cell is not None and cell.contains is not None]

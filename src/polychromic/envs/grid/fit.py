@@ -1,4 +1,4 @@
-"""Does a policy read the cells and the words of a grid world as they are meant?"""
+"""Does a policy read the cells and the words of a grid world correctly?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 def cells_misfit(
     header: Mapping[str, Any], image_shape: Sequence[int], code_triples: Any, observation: str, num_actions: int
 ) -> str:
-    """Why a network cannot read these cells; empty if it can. `header` is what a policy's file says of it."""
+    """Why a network cannot read these cells; empty if it can. `header` is the header of the policy's file."""
     architecture, shown = header["architecture"], header["observation"]
     if shown and shown != observation:
         return f"observation is '{shown}', the world shows '{observation}'"
@@ -30,14 +30,14 @@ def cells_misfit(
 
 
 def words_misfit(header: Mapping[str, Any], world_words: Sequence[str], missions: Sequence[str], tokens: Any) -> str:
-    """Why a network would read these missions wrongly; empty if it would not."""
+    """Why a network would misread these missions; empty if it would not."""
     num_words = header["architecture"].get("num_words")
     if num_words is None:
         return ""
     words = header["vocabulary"]
     if len(words) != num_words:
         return f"vocabulary has {len(words)} words, the network's num_words is {num_words}"
-    # Every token id must mean the same word to both; the world may know more words, at the end.
+    # Every token id must mean the same word to both; the world may have more words at the end.
     for token, word in enumerate(words):
         other = world_words[token] if token < len(world_words) else None
         if word != other:

@@ -1,4 +1,4 @@
-"""The engine as ordinary Gymnasium environments, so that people can train on it with what they have."""
+"""The engine as ordinary Gymnasium environments, for use with other libraries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class GridEnv(gymnasium.Env[dict[str, Any], Any]):
     """One episode at a time. The arguments are those of `polychromic.make`.
 
     Each reset draws one of the configurations; `options={"task": index}` chooses it. Observations: `image`,
-    `direction`, `mission` (token ids, padded with 0); `info` has the mission's text and the task's index.
+    `direction`, `mission` (token ids, padded with 0); `info` has the mission's text and, as `task`, the configuration's
+    index.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
@@ -85,8 +86,8 @@ class GridEnv(gymnasium.Env[dict[str, Any], Any]):
 
 
 class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
-    """Many episodes in one call, the same as a `SyncVectorEnv` of `GridEnv` (an ended row starts anew in the next step)
-    but for the speed. `infos["task"]` has the configuration of every row."""
+    """Many episodes in one call, the same as a `SyncVectorEnv` of `GridEnv` (an ended row restarts in the next step),
+    but faster. `infos["task"]` has the configuration of every row."""
 
     metadata: dict[str, Any] = {  # noqa: RUF012
         "render_modes": ["rgb_array"],
@@ -112,16 +113,16 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start every row; an integer seed gives row i the seed `seed + i`."""
         chosen = _task_option(self.world, options)
-        for row, one in enumerate(_row_seeds(seed, self.num_envs)):
-            if one is not None:
-                self._generators[row] = seeding.np_random(one)[0]
+        for row, row_seed in enumerate(_row_seeds(seed, self.num_envs)):
+            if row_seed is not None:
+                self._generators[row] = seeding.np_random(row_seed)[0]
         tasks = [self._draw(row) if chosen is None else chosen for row in range(self.num_envs)]
         self.state = self.world.start(tasks)
         self._ended[:] = False
         return self._observation(), {"task": np.array(tasks)}
 
     def step(self, actions: Any) -> tuple[dict[str, Any], Any, Any, Any, dict[str, Any]]:
-        """One action per row; rows that ended in the step before start anew instead."""
+        """One action per row; rows that ended in the step before restart instead."""
         reward, terminated, truncated = self.world.step(self.state, actions)
         fresh = np.flatnonzero(self._ended)
         if len(fresh):
@@ -162,11 +163,11 @@ def _check_render_mode(render_mode: str | None) -> None:
 
 
 def _task_option(world: GridWorld, options: dict[str, Any] | None) -> int | None:
-    """The configuration that `options` ask for; None leaves it to chance."""
+    """The configuration that `options` ask for; None draws one at random."""
     if options is None or options == {}:
         return None
     if not isinstance(options, dict) or set(options) != {"task"}:
-        raise UserError(f"options is {options!r}; the one option is 'task', such as {{'task': 0}}")
+        raise UserError(f"options is {options!r}; the only option is 'task', such as {{'task': 0}}")
     return whole_number("options['task']", options["task"], at_least=0, at_most=world.num_configurations - 1)
 
 
@@ -176,6 +177,6 @@ def _row_seeds(seed: Any, rows: int) -> list[int | None]:
     if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
         if len(seed) != rows:
             raise UserError(f"seed: expected {rows} seeds, got {len(seed)}")
-        return [None if one is None else whole_number("seed", one, at_least=0) for one in seed]
+        return [None if row_seed is None else whole_number("seed", row_seed, at_least=0) for row_seed in seed]
     first = whole_number("seed", seed, at_least=0)
     return [first + row for row in range(rows)]

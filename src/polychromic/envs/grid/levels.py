@@ -1,4 +1,4 @@
-"""Several levels of one kind as arrays: the first row of bytes of each, their missions' programs, their rooms."""
+"""Several levels as arrays: the first row of bytes of each, their missions' programs, their rooms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COORDINATES = {
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Everything about the configurations of a world that does not change while it runs."""
+    """Everything about the configurations of a world that never changes."""
 
     missions: tuple[str, ...]
     width: int  # of the stored grid, which has `margin` more cells on each side than the level
@@ -42,7 +42,7 @@ class Levels:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for equal levels, whichever process or call loaded them."""
+        """Equal for equal levels, in every process."""
         digest = hashlib.sha256(repr((self.missions, self.width, self.height, self.see_through_walls)).encode())
         for array in (self.first_rows, self.program, self.members, self.objects, self.rooms):
             digest.update(repr(array.shape).encode() + array.tobytes())
@@ -57,10 +57,10 @@ def stack_levels(levels: Sequence[Level], horizons: Sequence[int]) -> Levels:
     levels = [_pad(level) for level in levels] if margin else levels
     sizes = {(level.width, level.height, level.see_through_walls) for level in levels}
     if len(sizes) != 1:
-        raise UserError(f"the levels of one world must have one size, these have {sorted(sizes)}")
+        raise UserError(f"the levels of one world must have the same size, these have {sorted(sizes)}")
     width, height, see_through_walls = sizes.pop()
     count = max(len(level.objects) for level in levels)
-    # Words of eight bytes are read at any cell: the last cell needs seven more bytes behind it.
+    # Words of eight bytes are read at any cell: the last cell needs seven more bytes after it.
     size = codes.HEADER + width * height + max(4 * count, 7)
     rows = np.full((len(levels), -(-size // 16) * 16), codes.NOWHERE, np.uint8)
     rows[:, : codes.HEADER] = 0

@@ -48,7 +48,7 @@ def load_level(level: str, seed: int) -> Level:
 
 
 def make_minigrid(level: str, **options: Any) -> Any:
-    """The bare minigrid environment of an id; refuses one that the engine does not cover."""
+    """The bare minigrid environment of an id; refuses levels that the engine does not cover."""
     import gymnasium
     import minigrid  # noqa: F401  (registers its levels)
 
@@ -63,18 +63,18 @@ def make_minigrid(level: str, **options: Any) -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """minigrid reports rejected samples on standard output, and Gymnasium warns of older versions of an id."""
+    """Silence minigrid, which prints rejected samples, and Gymnasium, which warns of older versions of an id."""
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def read_level(level: str, env: Any) -> Level:
-    """The present state of a freshly reset minigrid environment as a `Level`."""
+    """The state of a freshly reset minigrid environment as a `Level`."""
     rule = step_rule(level, env)
     width, height = env.width, env.height
     grid = np.full((width, height), codes.EMPTY, np.uint8)
-    cells: list[tuple[Any, tuple[int, int]]] = []  # objects with where they are
+    cells: list[tuple[Any, tuple[int, int]]] = []  # objects and their positions
     for x in range(width):
         for y in range(height):
             thing = env.grid.get(x, y)
@@ -83,11 +83,11 @@ def read_level(level: str, env: Any) -> Level:
             grid[x, y] = _code(level, thing)
             if thing.type in ("door", "key", "ball", "box"):
                 cells.append((thing, (x, y)))
-    # What cannot be seen yet: the contents of boxes, and what is carried from the start.
+    # Objects not in the grid: the contents of boxes, and what is carried from the start.
     nowhere = (codes.NOWHERE, codes.NOWHERE)
     if env.carrying is not None:
         cells.append((env.carrying, nowhere))
-    for thing, _ in cells:  # grows while contents are found, so boxes in boxes are found too
+    for thing, _ in cells:  # grows as contents are found, so boxes in boxes are found too
         if thing.contains is not None:
             cells.append((thing.contains, nowhere))
     if len(cells) > codes.MAX_OBJECTS:
@@ -176,7 +176,7 @@ def _read_mission(
     from minigrid.envs.babyai.core import verifier
 
     if verifier.use_done_actions:
-        raise UserError("BABYAI_DONE_ACTIONS is set: the grid engine runs BabyAI without it; unset the variable")
+        raise UserError("BABYAI_DONE_ACTIONS is set: the grid engine does not support it; unset the variable")
     sides = [instruction]
     if type(instruction) in (verifier.BeforeInstr, verifier.AfterInstr):
         program[codes.SEQUENCE] = codes.BEFORE if type(instruction) is verifier.BeforeInstr else codes.AFTER

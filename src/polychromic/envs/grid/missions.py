@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-PADDING = 0
-UNKNOWN = 1
+UNKNOWN = 1  # 0 is padding
 
-# The BabyAI language, then the words that only MiniGrid's own missions use. New words go to the end: ids are stored
+# The BabyAI language, then the words that only MiniGrid's own missions use. Add new words at the end: ids are stored
 # with policies.
 WORDS = (
     *("<padding>", "<unknown>"),

@@ -1,4 +1,4 @@
-"""Episodes of a grid for a viewer: what every code means, where the agent was at every moment, which cells changed."""
+"""Episodes of a grid for the viewer: what every code means, where the agent was at every step, which cells changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def replay(
 
 
 def legend() -> dict[str, list[str]]:
-    """What the codes in recordings mean, for whoever draws them: code -> kind, colour."""
+    """What the codes in recordings mean, for drawing: code -> kind, colour."""
     kinds = {codes.EMPTY: "empty", codes.GOAL: "goal", codes.LAVA: "lava", codes.WALL: "wall"}
     firsts = {
         codes.FLOOR: "floor",

@@ -8,7 +8,7 @@ from polychromic.envs.grid.tasks import TASKS
 
 
 def register_grid_envs() -> None:
-    """`polychromic/goto-v0` and its kin; ids that are registered stay as they are."""
+    """Register `polychromic/goto-v0` and the like; ids that are already registered are left alone."""
     for task in (*TASKS, "grid"):
         name = f"polychromic/{task}-v0"
         if name not in gymnasium.registry:

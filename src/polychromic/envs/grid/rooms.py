@@ -1,11 +1,11 @@
-"""Which room each cell belongs to: what diversity reads of a trajectory.
+"""Which room each cell belongs to. Diversity counts sets of rooms.
 
 Levels on a grid of rooms (every BabyAI level, and FourRooms): the room grid itself. A wall, and so a doorway or a gap
 in it, belongs to the room on its right or below it (minigrid's own `room_from_pos`).
 
 Every other level: rooms are the areas that walls and doors enclose, numbered from the left column on, top to bottom
-inside a column; a door belongs to the first of its right, lower, left, upper neighbours that lies in a room. Walls, and
-what lies around the rooms (MultiRoom's rooms do not fill its grid), are in no room.
+inside a column; a door belongs to the first of its right, lower, left, upper neighbours that is in a room. Walls, and
+the space around the rooms (MultiRoom's rooms do not fill its grid), are in no room.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Other starts in a grid (paper, section 6.3): the same grid and mission, with the agent somewhere else.
 
 A start must be solvable. From a cell that the agent could walk to from its own start, without moving anything and
-without a key, it can walk back and solve the task as before; only such cells are taken. This leaves out, for
-instance, the inside of a locked room whose key lies outside.
+without a key, it can walk back and solve the mission as before; only such cells are used. This excludes, for
+instance, the inside of a locked room whose key is outside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def starts_in_rooms(
     world: GridWorld, visited: Sequence[NDArray[np.int64]], per_room: int, rng: np.random.Generator
 ) -> Starts:
-    """Cells in the rooms `visited` of each configuration, with a random direction; a small room gives all it has."""
+    """Cells in the rooms `visited` of each configuration, with a random direction; all cells of a small room."""
     configurations, positions, rooms = [], [], []
     for configuration, seen in enumerate(visited):
         cells = world.free_cells(configuration)

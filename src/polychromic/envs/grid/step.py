@@ -1,7 +1,7 @@
 """The compiled step: move, pick up, drop, toggle, and verify the mission, for every world in one call.
 
-One function, whole arrays read by index, no slices: it compiles in seconds and takes a small part of a microsecond per
-world. Calls of other functions would count references to every array on the way, which costs more than the step.
+One function, whole arrays read by index, no slices: it compiles in seconds and takes a fraction of a microsecond per
+world. Calling other functions would count references to every array, which costs more than the step itself.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def step_kernel(rows, actions, program, members, objects, width, height, penalty
                                     away += abs(y_moved - np.int64(rows[row, count + index]))
                                     if away == 1:
                                         clause = SUCCESS
-                        # What is done inside And stays done, and a failure there is no failure.
+                        # A clause done inside And stays done, and a failure there does not count.
                         if not joined:
                             side = clause
                         elif clause == SUCCESS:
@@ -252,11 +252,11 @@ def step_kernel(rows, actions, program, members, objects, width, height, penalty
                         result = FAILURE
                         break
                     if side == SUCCESS:
-                        # The action that completes the first side is also the first that the last side sees.
+                        # The action that completes the first side is also the first action that the last side sees.
                         rows[row, LATCHES] |= FIRST_SIDE_DONE
                         stage = LAST_SIDE
                     elif program[task, SEQUENCE_STRICT]:
-                        # In strict missions the last side must not be fulfilled first; looking moves its state on.
+                        # In strict missions the last side must not be fulfilled first; checking it advances its state.
                         stage = LOOK_AHEAD
                     else:
                         break

@@ -28,7 +28,7 @@ TASKS = {
 }
 
 # The classes whose own `step` the kernels reproduce: name -> rule. A class with a `step` (or reward, or observation)
-# of its own that is not listed here is refused, so a level that minigrid adds later is never run wrongly.
+# of its own that is not listed here is refused, so a level that minigrid adds later is never run incorrectly.
 STEP_RULES = {
     "RoomGridLevel": RULE_BABYAI,
     "UnlockPickupEnv": RULE_PICK_UP,
@@ -44,7 +44,7 @@ STEP_RULES = {
     "RedBlueDoorEnv": RULE_TWO_DOORS,
 }
 
-# What the kernels take from MiniGridEnv as it is; a class that changes any of these behaves in its own way.
+# Methods of MiniGridEnv that the kernels reproduce; a class that overrides one of them behaves differently.
 _OWN_BEHAVIOUR = ("step", "_reward", "gen_obs", "gen_obs_grid", "get_view_exts", "front_pos", "dir_vec")
 
 
@@ -52,7 +52,7 @@ class NotCovered(UserError):
     """The engine cannot run this level exactly."""
 
     def __init__(self, level: str, reason: str) -> None:
-        super().__init__(level, reason)  # both, so that worker processes can send it on
+        super().__init__(level, reason)  # both, so that it can be pickled
 
     def __str__(self) -> str:
         level, reason = self.args
@@ -64,7 +64,7 @@ class NotCovered(UserError):
 
 @functools.cache
 def registered_levels() -> tuple[str, ...]:
-    """Every id that the installed minigrid registers with Gymnasium, in its order."""
+    """Every id that the installed minigrid registers with Gymnasium, in registration order."""
     import gymnasium
     import minigrid  # noqa: F401  (registers its levels)
 
@@ -93,7 +93,7 @@ def level_id(task: str) -> str:
 
 
 def step_rule(level: str, env: Any) -> int:
-    """Which rule ends the episodes of this minigrid environment; refuses behaviour that the kernels do not have."""
+    """Which rule ends the episodes of this minigrid environment; refuses behaviour that the kernels do not support."""
     from minigrid.minigrid_env import MiniGridEnv
 
     rule = RULE_NONE
@@ -102,11 +102,11 @@ def step_rule(level: str, env: Any) -> int:
     for cls in type(env).__mro__:
         if cls is MiniGridEnv:
             break
-        own = [name for name in _OWN_BEHAVIOUR if name in vars(cls)]
-        if own == ["step"] and cls.__name__ in STEP_RULES and cls.__module__.startswith("minigrid."):
+        overridden = [name for name in _OWN_BEHAVIOUR if name in vars(cls)]
+        if overridden == ["step"] and cls.__name__ in STEP_RULES and cls.__module__.startswith("minigrid."):
             rule = STEP_RULES[cls.__name__]
-        elif own:
-            raise NotCovered(level, f"{cls.__name__} has its own {', '.join(own)}")
+        elif overridden:
+            raise NotCovered(level, f"{cls.__name__} has its own {', '.join(overridden)}")
     if env.agent_view_size != 7:
         raise NotCovered(level, f"its view is {env.agent_view_size} cells wide, not 7")
     return rule

@@ -1,4 +1,4 @@
-"""A grid as text, two characters a cell."""
+"""A grid as text, two characters per cell."""
 
 from __future__ import annotations
 

@@ -35,9 +35,8 @@ SEVEN_BYTES = np.uint64(0x00FFFFFFFFFFFFFF)
 WALLS = np.uint64(WALL * 0x0001010101010101)
 OPAQUE_CARRIES = np.uint64((128 - CLOSED_DOOR) * 0x0101010101010101)  # lifts opaque codes to 128 and more
 HIGH_BITS = np.uint64(0x8080808080808080)
-GATHER_BITS = np.uint64(0x0102040810204080)  # times bits 0, 8, … 56: the same bits side by side in the top byte
+GATHER_BITS = np.uint64(0x0102040810204080)  # multiplied by bits 0, 8, … 56: the same bits side by side in the top byte
 LOW_SEVEN = np.uint64(127)
-LOW_BYTE = np.uint64(255)
 SEVEN = np.uint64(7)
 
 
@@ -45,8 +44,8 @@ def visibility_table() -> NDArray[np.uint16]:
     """[128 · 128]: one row of minigrid's `process_vis` as a function of two 7-bit masks.
 
     Entry `seen · 128 + clear`: low byte, the cells of this row that are seen after both sweeps; high byte, the cells
-    of the next row (away from the agent) that this row lets be seen. `seen` holds what the row before let be seen,
-    `clear` the cells one can see through. The table is symmetric: mirrored rows give mirrored entries.
+    of the next row (away from the agent) that this row makes visible. `seen` holds the cells made visible by the row
+    before, `clear` the transparent cells. The table is symmetric: mirrored rows give mirrored entries.
     """
     seen, clear = np.divmod(np.arange(128 * 128), 128)
     ahead = np.zeros_like(seen)
@@ -84,7 +83,7 @@ LOW_Y = np.array([-3, 0, -3, -6])
 
 @intrinsic
 def _load_word(_, array, index):
-    """Eight bytes of a contiguous uint8 array from any byte on, as one word."""
+    """Eight bytes of a contiguous uint8 array, from any offset, as one word."""
 
     def generate(context, builder, signature, arguments):
         place = _pointer(context, builder, signature, arguments, ir.IntType(64))
@@ -95,7 +94,7 @@ def _load_word(_, array, index):
 
 @intrinsic
 def _store_word(_, array, index, word):
-    """Write a uint32 or uint64 into a contiguous uint8 array from any byte on."""
+    """Write a uint32 or uint64 into a contiguous uint8 array at any offset."""
 
     def generate(context, builder, signature, arguments):
         place = _pointer(context, builder, signature, arguments, arguments[2].type)
@@ -107,7 +106,7 @@ def _store_word(_, array, index, word):
 
 @intrinsic
 def _eight_words(_):
-    """Eight uint64 on the stack, not initialised: no other array can be the same memory, which the compiler can use."""
+    """Eight uninitialised uint64 on the stack: no other array can alias them, which helps the compiler."""
 
     def generate(_context, builder, _signature, _arguments):
         with builder.goto_entry_block():
@@ -138,8 +137,8 @@ def partial_view(cells, row_size, width, height, see_through_walls, out):
 
     cells uint8 [B · row_size], out uint8 [B · 49 + 1] (one byte more than the view).
 
-    The grid lies column after column, so seven cells along y are one word. Facing left or right, such a line is a row
-    of the view (all cells equally far away); facing up or down it is a column. Seen cells are found on bits: one bit
+    The grid is stored column by column, so seven cells along y are one word. Facing left or right, such a line is a row
+    of the view (all cells equally far away); facing up or down it is a column. Visibility is computed on bits: one bit
     per cell, seven lines of seven bits.
     """
     lines = _eight_words()
@@ -153,7 +152,7 @@ def partial_view(cells, row_size, width, height, see_through_walls, out):
         first_x = x + FIRST_X[direction]
         step_x = STEP_X[direction]
         low_y = y + LOW_Y[direction]
-        # What lies outside the grid is a wall. Along x the border, which is wall too, is read instead.
+        # Everything outside the grid is a wall. Along x the border, which is also wall, is read instead.
         before = -low_y if low_y < 0 else 0
         after = low_y + VIEW - height if low_y + VIEW > height else 0
         inside = (ALL_BYTES << np.uint64(8 * before)) & (SEVEN_BYTES >> np.uint64(8 * after))
@@ -161,7 +160,7 @@ def partial_view(cells, row_size, width, height, see_through_walls, out):
         start = base + HEADER + low_y + before
         shift = np.uint64(8 * before)
         lines[7] = 0
-        clear = np.uint64(0)  # byte: line, bit: place in the line, 1 where one can see through
+        clear = np.uint64(0)  # byte: line, bit: place in the line, 1 if transparent
         for line in range(VIEW):
             column = first_x + line * step_x
             column = 0 if column < 0 else column if column < width else width - 1
@@ -172,7 +171,7 @@ def partial_view(cells, row_size, width, height, see_through_walls, out):
             clear |= (~opaque & LOW_SEVEN) << np.uint64(8 * line)
         place = row * CELLS
         if not see_through_walls:
-            # Seeing goes from row to row of the view; the rows are the bytes of `clear` (after a transposition where
+            # Visibility spreads from row to row of the view; the rows are the bytes of `clear` (transposed where
             # lines are columns), nearest first, except facing up, where the nearest is the last place of a line.
             if vertical:
                 clear = _transpose(clear)
@@ -187,8 +186,8 @@ def partial_view(cells, row_size, width, height, see_through_walls, out):
                 shown = _transpose(shown)
             for line in range(VIEW):
                 lines[line] &= KEEP_BYTES[shown >> np.uint64(8 * line) & LOW_SEVEN]
-        # The image is column after column, far cells first. Where lines are rows they must become columns; then each
-        # column is one store, whose eighth byte the next store corrects.
+        # The image is stored column by column, far cells first. Where lines are rows they must become columns; then
+        # each column is one store, whose eighth byte the next store overwrites.
         if not vertical:
             for pair in range(4):
                 a, b = lines[2 * pair], lines[2 * pair + 1]
@@ -214,7 +213,7 @@ def partial_view(cells, row_size, width, height, see_through_walls, out):
                 )
                 word = ((word << np.uint64(32)) | (word >> np.uint64(32))) >> np.uint64(8)
             _store_word(out, place + VIEW * column, word)
-        # Only now does the agent's own cell show what is carried: seeing used the cell under the agent.
+        # Only now does the agent's own cell show what is carried: visibility used the cell under the agent.
         carried = cells[base + CARRIED_CODE]
         out[place + 27] = carried if carried else EMPTY
 
@@ -236,7 +235,7 @@ def full_view(rows, width, height, margin, out):
 def expand(codes, count, image):
     """Codes to (object, colour, state) bytes: codes uint8, image uint8 [3 · count + 1].
 
-    Each store writes a cell and one byte of the next, which the next store then corrects.
+    Each store writes a cell and one byte of the next, which the next store overwrites.
     """
     for index in range(count):
         _store_word(image, 3 * index, TRIPLES[codes[index]])

@@ -22,7 +22,7 @@ from polychromic.envs.rows import take_rows
 from polychromic.errors import UserError
 
 MAX_HORIZON = 65_535
-ROOM_SETS = "room sets"  # what strategies are in a grid
+ROOM_SETS = "room sets"  # the strategies of a grid world
 MAX_CONFIGURATIONS = 1 << 24
 
 
@@ -37,7 +37,8 @@ class GridState:
     def __init__(self, rows: NDArray[np.uint8], fingerprint: str) -> None:
         self.bytes = rows
         self.fingerprint = fingerprint  # of the levels that the rows belong to
-        self.mission: NDArray[np.int32] | None = None  # the missions' tokens, gathered once: rows keep their task
+        # The missions' tokens, gathered once: rows keep their configuration.
+        self.mission: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.bytes)
@@ -54,7 +55,7 @@ class GridState:
         return twin
 
     def __reduce__(self) -> Any:
-        """Pickles are states of every world with the same levels, in other processes too."""
+        """A pickled state belongs to every world with the same levels, in other processes too."""
         return GridState, (self.bytes, self.fingerprint)
 
     def __repr__(self) -> str:
@@ -72,10 +73,10 @@ class Cells(NamedTuple):
 class GridWorld(World):
     """A grid level in several configurations, forkable and exact with minigrid.
 
-    Beside the members of `World`: `mission_tokens` int32 [num_configurations, length] (ids of words in `vocabulary`, 0
-    is padding), `observation` ("partial" or "full"), `image_shape` (of one observation), `num_codes` (51) and
-    `code_triples` uint8 [51, 3] (code -> object, colour, state), `num_rooms`, `time_penalty`. The actions are left,
-    right, forward, pick up, drop, toggle, done; the places are rooms.
+    In addition to the members of `World`: `mission_tokens` int32 [num_configurations, length] (ids of words in
+    `vocabulary`, 0 is padding), `observation` ("partial" or "full"), `image_shape` (of one observation), `num_codes`
+    (51) and `code_triples` uint8 [51, 3] (code -> object, colour, state), `num_rooms`, `time_penalty`. The actions are
+    left, right, forward, pick up, drop, toggle, done; the places are rooms.
     """
 
     num_actions = step.NUM_ACTIONS
@@ -85,7 +86,7 @@ class GridWorld(World):
     observations_repeat = True
     names_places = True
     strategies = ROOM_SETS
-    reward_scales = (0.5, 0.9)  # the paper's text, and what minigrid pays (which the paper's FourRooms rewards fit)
+    reward_scales = (0.5, 0.9)  # the paper's text, and minigrid's own (which the paper's FourRooms rewards match)
     can_start_elsewhere = True
     can_draw = True
 
@@ -168,7 +169,7 @@ class GridWorld(World):
             raise UserError(f"actions: expected one per row, shape ({batch},), got shape {moves.shape}")
         if moves.dtype.kind not in "iu" and batch:
             raise UserError(f"actions: expected integers 0 … {self.num_actions - 1}, got {moves.dtype}")
-        # The kernel is compiled for one kind of array; strided or read-only ones would be compiled for again.
+        # The kernel is compiled for one kind of array; strided or read-only ones would compile it again.
         if moves.dtype != np.int64 or not moves.flags.carray:
             moves = np.array(moves, np.int64, order="C")
         reward = np.empty(batch, np.float32)
@@ -202,12 +203,12 @@ class GridWorld(World):
         return out
 
     def succeeded(self, state: GridState) -> NDArray[np.bool_]:
-        """Which rows have fulfilled their mission, [B]; a success on the last step may pay nothing and counts."""
+        """Which rows have fulfilled their mission, [B]; a success on the last step counts even if it pays nothing."""
         self._check(state)
         return np.asarray((state.bytes[:, codes.ENDED] & codes.SUCCEEDED) != 0)
 
     def restart(self, state: GridState, rows: ArrayLike, configurations: ArrayLike) -> None:
-        """Replace these rows (numbers or a mask) by fresh episodes of these configurations, one per row, in place."""
+        """Replace these rows (indices or a mask) by fresh episodes of these configurations, one per row, in place."""
         self._check(state)
         fresh, index = self._index(configurations), take_rows(np.arange(len(state)), rows)
         if len(fresh) != len(index):
@@ -239,7 +240,7 @@ class GridWorld(World):
         return {**inputs, "mission": row[inputs["mission"]]}, {"missions": self.mission_tokens[configurations]}
 
     def misfit(self, header: Mapping[str, Any]) -> str:
-        """Other cells, other codes, other words."""
+        """Whether cells, codes and words are those that the policy was trained on."""
         return fit.cells_misfit(
             header, self.image_shape, self.code_triples, self.observation, self.num_actions
         ) or fit.words_misfit(header, self.vocabulary, self.missions, self.mission_tokens)
@@ -273,7 +274,7 @@ class GridWorld(World):
         return state.bytes[:, codes.AGENT_X : codes.AGENT_Y + 1].astype(np.int64) - self.levels.margin
 
     def directions(self, state: GridState) -> NDArray[np.int64]:
-        """Where each agent looks, int64 [B]: 0 right, 1 down, 2 left, 3 up."""
+        """The direction each agent faces, int64 [B]: 0 right, 1 down, 2 left, 3 up."""
         self._check(state)
         return state.bytes[:, codes.DIRECTION].astype(np.int64)
 
@@ -318,7 +319,7 @@ class GridWorld(World):
         return self.render(state, row, tile_size=tile_size)
 
     def text(self, state: GridState, row: int = 0, *, colours: bool = False) -> str:
-        """The whole grid, two characters a cell."""
+        """The whole grid, two characters per cell."""
         x, y = self.positions(state)[row].tolist()
         return grid_text(self.grids(state)[row], x, y, int(self.directions(state)[row]), colours=colours)
 
@@ -333,7 +334,7 @@ class GridWorld(World):
     def replay(
         self, configurations: NDArray[np.int64], actions: NDArray[np.int32], lengths: NDArray[np.int64]
     ) -> list[dict[str, Any]]:
-        """Where the agent was and what changed."""
+        """The agent's path and the changed cells."""
         return recordings.replay(self, configurations, actions, lengths)
 
     # ------------------------------------------------------------------ perturbed starts
@@ -367,7 +368,7 @@ class GridWorld(World):
             raise UserError(f"positions: expected integers [{len(index)}, 2], got {places.dtype} {places.shape}")
         if looks.shape != (len(index),) or looks.dtype.kind not in "iu" or ((looks < 0) | (looks > 3)).any():
             raise UserError(f"directions: expected {len(index)} integers 0 … 3, got {looks.tolist()}")
-        levels, places = self.levels, places.astype(np.int64)  # cells have more numbers than a byte
+        levels, places = self.levels, places.astype(np.int64)  # a byte cannot number all cells
         inside = ((places >= 0) & (places < self.grid_shape)).all(axis=1)
         cells = (places[:, 0] + levels.margin) * levels.height + places[:, 1] + levels.margin
         wrong = ~inside | ~self._free()[index, np.where(inside, cells, 0)]
@@ -434,7 +435,7 @@ def make(
     seeds: one configuration per seed, exactly the level that `gymnasium.make(id)` shows after `reset(seed=seed)`.
     horizon: the most steps of an episode; None takes each level's own.
     time_penalty: success after t of H steps gives 1 − time_penalty · t / H; 0.5 if not given.
-    reward: "package" gives minigrid's own 1 − 0.9 · t / H instead, and leaves no time penalty to choose.
+    reward: "package" gives minigrid's own 1 − 0.9 · t / H instead, and excludes time_penalty.
     observation: "partial" is the agent's 7 × 7 view, "full" the whole grid as minigrid's FullyObsWrapper shows it.
     mission_length: pad missions to this many tokens (default: the longest of these configurations).
     """
@@ -445,14 +446,14 @@ def make(
     one_of("reward", reward, ("penalty", "package"))
     if reward == "package" and time_penalty is not None:
         raise UserError(
-            f"time_penalty is {time_penalty!r}, but reward='package' has its own of 0.9; leave one of the two out"
+            f"time_penalty is {time_penalty!r}, but reward='package' has its own of 0.9; give only one of the two"
         )
     penalty = (
         0.9 if reward == "package" else real_number("time_penalty", 0.5 if time_penalty is None else time_penalty, 0, 1)
     )
     one_of("observation", observation, ("partial", "full"))
     loaded = [load_level(level, seed) for seed in chosen]
-    levels = stack_levels(loaded, [horizon or one.own_horizon for one in loaded])
+    levels = stack_levels(loaded, [horizon or each.own_horizon for each in loaded])
     longest = token_table(levels.missions).shape[1]
     if mission_length is not None:
         mission_length = whole_number("mission_length", mission_length, at_least=longest, why="the longest mission")
@@ -467,5 +468,5 @@ def _seeds(seeds: Iterable[int]) -> tuple[int, ...]:
     if not 0 < len(chosen) <= MAX_CONFIGURATIONS:
         raise UserError(f"seeds: expected 1 … {MAX_CONFIGURATIONS} seeds, got {len(chosen)}")
     if min(chosen) < 0:
-        raise UserError(f"seeds: expected integers from 0 on, got {min(chosen)}")
+        raise UserError(f"seeds: expected integers of at least 0, got {min(chosen)}")
     return chosen

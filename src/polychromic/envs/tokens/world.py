@@ -1,4 +1,4 @@
-"""Any token task as a world that can be forked: prompts, a reward for finished answers, what makes answers alike."""
+"""Any token task as a world that can be forked: prompts, a reward for finished answers, and when answers are alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polychromic.errors import UserError
 CONFIGURATION, LENGTH, ENDED, PLACE, SUCCEEDED = range(5)
 FIRST_TOKEN = 5
 GOING, TERMINATED, TRUNCATED = range(3)  # what ENDED holds
-NOWHERE = -1  # where a sequence is that has named no place yet, and the place of tokens that name none
+NOWHERE = -1  # the place of a sequence that has named none yet, and of tokens that name none
 
 # (configurations [B], answers [B, max_tokens], −1 past the end of each) -> [B]
 AnswerFunction = Callable[[NDArray[np.int64], NDArray[np.int64]], ArrayLike]
@@ -44,8 +44,8 @@ class TokenState:
 class TokenWorld(World):
     """Prompts to be continued token by token; `token_world` makes one.
 
-    Beside the members of `World`: `context` (most tokens of a sequence), `vocabulary` (words, or empty). An action is a
-    token, a configuration is a prompt, and its mission is the text of the prompt.
+    In addition to the members of `World`: `context` (maximum tokens of a sequence), `vocabulary` (words, or empty). An
+    action is a token, a configuration is a prompt, and its mission is the text of the prompt.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class TokenWorld(World):
         return self._missions
 
     def word(self, token: int) -> str:
-        """A token for people."""
+        """A token as text."""
         return self.vocabulary[token] if self.vocabulary else str(token)
 
     def start(self, configurations: ArrayLike) -> TokenState:
@@ -107,7 +107,7 @@ class TokenWorld(World):
         return {"tokens": rows[:, FIRST_TOKEN:].astype(np.int32), "length": rows[:, LENGTH].astype(np.int32)}
 
     def step(self, state: TokenState, actions: ArrayLike) -> StepResult:
-        """Append a token to every unfinished row. The end token, or the last one that fits, finishes it and pays."""
+        """Append a token to every unfinished row. The end token, or the last one that fits, finishes and pays it."""
         rows = state.rows
         tokens = np.asarray(actions)
         if tokens.dtype.kind not in "iu" or tokens.shape != (len(rows),):
@@ -126,8 +126,8 @@ class TokenWorld(World):
         if self._place_of_token is not None:
             named = self._place_of_token[new]
             rows[going, PLACE] = np.where(named == NOWHERE, rows[going, PLACE], named)
-        said = rows[going, LENGTH] - self._prompt_lengths[rows[going, CONFIGURATION]]
-        rows[going, ENDED] = np.where(new == self.end, TERMINATED, np.where(said == self.horizon, TRUNCATED, GOING))
+        lengths = rows[going, LENGTH] - self._prompt_lengths[rows[going, CONFIGURATION]]
+        rows[going, ENDED] = np.where(new == self.end, TERMINATED, np.where(lengths == self.horizon, TRUNCATED, GOING))
         ended = going[rows[going, ENDED] != GOING]
         if len(ended):
             finished = TokenState(rows[ended])
@@ -138,34 +138,34 @@ class TokenWorld(World):
         return StepResult(reward, rows[:, ENDED] == TERMINATED, rows[:, ENDED] == TRUNCATED)
 
     def _asked(self, name: str, function: AnswerFunction, finished: TokenState, kind: Any) -> NDArray[Any]:
-        found = np.asarray(function(finished.rows[:, CONFIGURATION].copy(), self.answers(finished)))
-        if found.shape != (len(finished),) or found.dtype.kind not in ("iub" if kind is np.int64 else "iubf"):
+        values = np.asarray(function(finished.rows[:, CONFIGURATION].copy(), self.answers(finished)))
+        if values.shape != (len(finished),) or values.dtype.kind not in ("iub" if kind is np.int64 else "iubf"):
             raise UserError(
-                f"{name} returned {found.dtype} of shape {found.shape} for {len(finished)} answers; "
+                f"{name} returned {values.dtype} of shape {values.shape} for {len(finished)} answers; "
                 f"it must return one {'whole ' if kind is np.int64 else ''}number for each"
             )
-        if not np.isfinite(found).all():
-            raise UserError(f"{name} returned {found[~np.isfinite(found)][0]}; it must return finite numbers")
-        return found.astype(kind)
+        if not np.isfinite(values).all():
+            raise UserError(f"{name} returned {values[~np.isfinite(values)][0]}; it must return finite numbers")
+        return values.astype(kind)
 
     def answers(self, state: TokenState) -> NDArray[np.int64]:
-        """What was said after the prompt, int64 [B, horizon], −1 past the end of each."""
+        """The tokens after the prompt, int64 [B, horizon], −1 past the end of each."""
         rows = state.rows
         start = self._prompt_lengths[rows[:, CONFIGURATION]][:, None]
         at = start + np.arange(self.horizon)
-        said = np.take_along_axis(rows[:, FIRST_TOKEN:], at, axis=1)
-        return np.where(at < rows[:, LENGTH][:, None], said, -1)
+        tokens = np.take_along_axis(rows[:, FIRST_TOKEN:], at, axis=1)
+        return np.where(at < rows[:, LENGTH][:, None], tokens, -1)
 
     def places(self, state: TokenState) -> NDArray[np.int64]:
         """The place that a row named last; with a label function instead, 0 until its answer is finished."""
         return state.rows[:, PLACE].copy()
 
     def succeeded(self, state: TokenState) -> NDArray[np.bool_]:
-        """Which rows are finished answers that earned anything."""
+        """Which rows are finished answers with a reward above 0."""
         return np.not_equal(state.rows[:, SUCCEEDED], 0)
 
     def misfit(self, header: Mapping[str, Any]) -> str:
-        """Longer sequences or other words than the network was trained on."""
+        """Whether sequences are longer, or words differ from those that the network was trained on."""
         architecture = header["architecture"]
         if "num_tokens" not in architecture and {"cells", "code_triples"} & set(architecture):
             return "the network sees the cells of a grid, the world shows tokens"
@@ -173,13 +173,13 @@ class TokenWorld(World):
             return f"num_actions is {architecture['num_tokens']}, the world has {self.num_actions}"
         if architecture.get("context", self.context) < self.context:
             return f"context is {architecture['context']}, sequences of the world have up to {self.context} tokens"
-        for token, (own, theirs) in enumerate(zip(header["vocabulary"], self.vocabulary, strict=False)):
-            if own != theirs:
-                return f"vocabulary: token {token} is '{own}', in the world it is '{theirs}'"
+        for token, (word, theirs) in enumerate(zip(header["vocabulary"], self.vocabulary, strict=False)):
+            if word != theirs:
+                return f"vocabulary: token {token} is '{word}', in the world it is '{theirs}'"
         return ""
 
     def text(self, state: TokenState, row: int = 0, *, colours: bool = False) -> str:
-        """What was said after the prompt, in words."""
+        """The answer so far, as text."""
         del colours
         return " ".join(self.word(token) for token in self.answers(state[[row]])[0].tolist() if token >= 0)
 
@@ -216,11 +216,11 @@ def token_world(
         prompts: the tokens that a sequence starts with, one prompt per configuration.
         num_tokens: size of the vocabulary; tokens are 0 … num_tokens − 1.
         end: the token that finishes an answer.
-        max_tokens: most tokens of an answer, the end token among them.
-        reward: what finished answers are worth.
-        place: from a token to the place that it names, a number from 0 on, or None.
-        label: which answers count as the same: whole numbers.
-        vocabulary: a word for every token, for people.
+        max_tokens: maximum tokens of an answer, including the end token.
+        reward: the rewards of finished answers.
+        place: the place that a token names, a number of at least 0, or None.
+        label: whole numbers; answers with the same label count as the same.
+        vocabulary: a word for every token, for display.
         task: a name for messages and reports.
         seeds: a number for each prompt, for reports; default 0, 1, …
     """
@@ -229,10 +229,10 @@ def token_world(
     max_tokens = whole_number("max_tokens", max_tokens, at_least=1)
     if not len(prompts):
         raise UserError("prompts is empty; give at least one prompt")
-    for number, one in enumerate(prompts):
-        if not len(one):
+    for number, prompt in enumerate(prompts):
+        if not len(prompt):
             raise UserError(f"prompts[{number}] is empty; a policy needs a token to start from")
-        for token in one:
+        for token in prompt:
             whole_number(f"prompts[{number}]", token, at_least=0, at_most=num_tokens - 1)
     if place is not None and label is not None:
         raise UserError("place and label are both given; answers are compared by one of them")
@@ -244,5 +244,5 @@ def token_world(
     table = None
     if place is not None:
         named = [place(token) for token in range(num_tokens)]
-        table = np.array([NOWHERE if one is None else whole_number("place", one, at_least=0) for one in named])
+        table = np.array([NOWHERE if at is None else whole_number("place", at, at_least=0) for at in named])
     return TokenWorld(prompts, num_tokens, end, max_tokens, reward, table, label, vocabulary, task, numbers)

@@ -34,7 +34,7 @@ def paper_results() -> dict[str, Any]:
 def _paper(task: str) -> Mapping[str, Any]:
     methods = paper_results()["methods"]
     names = {"reward_success": "reward_and_success_percent", "perturbed": "perturbed_start_success_percent"}
-    return {own: dict(zip(methods, paper_results()[name][task], strict=True)) for own, name in names.items()}
+    return {metric: dict(zip(methods, paper_results()[name][task], strict=True)) for metric, name in names.items()}
 
 
 def _spec(name: str, level: str, **more: Any) -> TaskSpec:
@@ -51,13 +51,13 @@ def _spec(name: str, level: str, **more: Any) -> TaskSpec:
 
 
 def _level(name: str) -> TaskSpec | None:
-    """Any other level of minigrid, or a base policy of ours that sees or remembers more."""
+    """Any other level of minigrid, or one of our base policies that see or remember more."""
     if name in VARIANTS:
         return _spec(name, TASKS[VARIANTS[name]])
     try:
         return _spec(name, level_id(name))
     except UserError as error:
-        if "-" in name:  # it looks like an id: the nearest one helps more than a list of tasks
+        if "-" in name:  # it looks like an id: suggest the nearest id instead of listing tasks
             raise UserError(str(error)) from error
         return None
 

@@ -1,7 +1,7 @@
-"""Which settings are good on the paper's grid tasks? Those that the search of docs/results.md chose.
+"""Good settings for the paper's grid tasks: those chosen by the search of docs/results.md.
 
-The search ran on GoTo and FourRooms; the other BabyAI tasks take over what GoTo has. Its largest gain came from playing
-8 configurations an iteration instead of one, at the same number of trajectories.
+The search ran on GoTo and FourRooms; the other BabyAI tasks use GoTo's settings. Its largest gain came from playing 8
+configurations per iteration instead of one, with the same number of trajectories.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ _SEARCHED: dict[str, dict[str, dict[str, Any]]] = {  # by task and method; "ucb"
 }
 _LIKE = dict.fromkeys(("pickup", "synthseq", "bosslevel"), "goto")
 _LENGTHS = {"goto": 480, "fourrooms": 1280}  # of the comparison: iterations with one configuration each
-_POINTS = 20  # of a learning curve, and as many checkpoints
+_POINTS = 20  # points of a learning curve, and checkpoints
 CRITIC = 10.0  # times the actor's learning rate, as in the paper
 
 
 def grid_settings(task: str, method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a grid task: the paper's window, and by default what the search found."""
+    """The settings of a grid task: the paper's window, and by default the settings found by the search."""
     return {"window": 5, **(tuned_settings(task, method, changes) if preset == "default" else {})}
 
 
 def tuned_settings(task: str, method: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What a method has on a task if nothing else is said; nothing where nothing was searched for.
+    """The default settings of a method on a task; empty if there was no search.
 
-    changes: what the user wants otherwise. What follows from it moves with it: the same number of trajectories with
-    another number of configurations, as many evaluations in a longer run, the critic's learning rate with the actor's.
-    A change that is not a number is left to the checks of `Config`, which refuse it by name.
+    changes: the user's own settings. Dependent settings follow: the same number of trajectories with another number of
+    configurations, as many evaluations in a longer run, the critic's learning rate with the actor's. A change that is
+    not a number is left to the checks of `Config`, which name it.
     """
     plain, searched = method.removesuffix("-ucb"), _LIKE.get(task, task)
     if plain not in _SEARCHED.get(searched, {}):
         return {}
-    own = dict(_SEARCHED[searched][plain])
+    settings = dict(_SEARCHED[searched][plain])
     if plain == method:
-        del own["ucb"]
-    configurations = _whole(changes, "configurations_per_iteration", own["configurations_per_iteration"])
+        del settings["ucb"]
+    configurations = _whole(changes, "configurations_per_iteration", settings["configurations_per_iteration"])
     iterations = max(1, _LENGTHS[searched] // configurations)
     every = max(1, _whole(changes, "iterations", iterations) // _POINTS)
-    rate = changes.get("actor_learning_rate", own["actor_learning_rate"])
+    rate = changes.get("actor_learning_rate", settings["actor_learning_rate"])
     if not isinstance(rate, numbers.Real) or not math.isfinite(rate):
-        rate = own["actor_learning_rate"]
+        rate = settings["actor_learning_rate"]
     return {
-        **own,
-        "critic_learning_rate": float(f"{CRITIC * rate:.6g}"),  # 9e-4, and not 0.0009000000000000001
+        **settings,
+        "critic_learning_rate": float(f"{CRITIC * rate:.6g}"),  # 9e-4, not 0.0009000000000000001
         "iterations": iterations,
         "evaluate_every": every,
         "checkpoint_every": every,
@@ -73,6 +73,6 @@ def tuned_settings(task: str, method: str, changes: Mapping[str, Any]) -> dict[s
 
 
 def _whole(changes: Mapping[str, Any], name: str, otherwise: int) -> int:
-    """A change that is a whole number above 0, or what there is otherwise."""
+    """A change that is a whole number above 0, or else `otherwise`."""
     value = changes.get(name, otherwise)
     return int(value) if isinstance(value, numbers.Integral) and int(value) > 0 else otherwise

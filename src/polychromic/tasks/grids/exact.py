@@ -1,7 +1,7 @@
 """How good is a memoryless policy on FourRooms, exactly? Dynamic programming over every state, no sampling.
 
-In FourRooms nothing moves but the agent, so a state is a cell and a direction; the policy sees only its 7 × 7 view (or
-the grid), and the task ends at the goal. That makes every probability of success a finite sum.
+In FourRooms only the agent moves, so a state is a cell and a direction; the policy sees only its 7 × 7 view (or the
+grid), and an episode ends at the goal. So every probability of success is a finite sum.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _scores_of(
         result = world.step(after, np.full(len(after), action))
         reaches[:, action] = result.terminated
         places = zip(world.positions(after).tolist(), world.directions(after).tolist(), strict=True)
-        # The goal itself is no state to go on from; where it was reached the entry is never used.
+        # No episode continues from the goal; an entry that reached it is never used.
         following[:, action] = [number.get((x, y, look), 0) for (x, y), look in places]
     horizon = int(world.horizons[configuration])
     success, reward = np.zeros(len(positions)), np.zeros(len(positions))
@@ -89,7 +89,7 @@ def _scores_of(
 
 
 def measure(world: GridWorld, evaluator: Evaluator, attempts: Attempts, temperature: float) -> dict[str, Any] | None:
-    """Exact success, rewards and pass@1 … pass@R of a memoryless policy, no sampling; None where they do not exist."""
+    """Exact success, rewards and pass@1 … pass@R of a memoryless policy, no sampling; None if there are none."""
     if temperature == 0 or world.time_penalty == 0 or evaluator.policy.memory_size:
         return None
     exact = exact_scores(world, evaluator, temperature=temperature)

@@ -1,4 +1,4 @@
-"""Who demonstrates: a shortest path on FourRooms, minigrid's bot on the BabyAI levels."""
+"""The experts of the demonstrations: a shortest path on FourRooms, minigrid's bot on the BabyAI levels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def level_expert(level: str) -> tuple[str, Expert]:
 
 
 def bot_actions(env: Any, horizon: int) -> list[int] | None:
-    """What minigrid's BabyAI bot does, until it succeeds within `horizon` steps; None if it does not."""
+    """The actions of minigrid's BabyAI bot until it succeeds; None if that takes more than `horizon` steps."""
     from minigrid.utils.baby_ai_bot import BabyAIBot
 
     bot: Any = BabyAIBot(env)  # type: ignore[no-untyped-call]
@@ -36,7 +36,7 @@ def bot_actions(env: Any, horizon: int) -> list[int] | None:
         try:
             taken = bot.replan(taken)
         except (AssertionError, IndexError, KeyError, AttributeError, TypeError, ValueError):
-            return None  # the bot has no plan for a few rare levels, and says so in one of these ways
+            return None  # the bot fails on a few rare levels, with one of these errors
         actions.append(int(taken))
         _, reward, terminated, truncated, _ = env.step(taken)
         if terminated or truncated:
@@ -58,7 +58,7 @@ def shortest_path(
 ) -> list[int] | None:
     """The first shortest path from (x, y, direction) to one of the cells, breadth first over (x, y, direction).
 
-    Among equally short ways, going forward is tried before turning left, and that before turning right.
+    Among equally short paths, forward comes before left, and left before right.
     """
     moves = {0: (1, 0), 1: (0, 1), 2: (-1, 0), 3: (0, -1)}
     came: dict[tuple[int, int, int], tuple[tuple[int, int, int], int] | None] = {start: None}

@@ -1,4 +1,4 @@
-"""What makes each base policy: demonstrations, network, training; tuned so that it is like the paper's."""
+"""The recipe of each base policy: demonstrations, network, training; tuned to match the paper's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FOURROOMS = Preset(
     cloning=Cloning(epochs=30, patience=0, pieces=64, piece_steps=1),
 )
 _GOTO = Preset("goto", paper_success=0.342, episodes=3000, cloning=Cloning(epochs=20, patience=5))
-# The paper trains on all demonstrations of these two, so there is nothing to stop early by.
+# The paper trains on all demonstrations of these two, so there is no validation set for early stopping.
 _SEQUENCES = Preset("synthseq", episodes=1000, source="all", cloning=Cloning(epochs=8, patience=0))
 
 PRESETS = {

@@ -42,11 +42,11 @@ KS = (1, 8, 32, 100)
 def demonstrate(
     task: str, *, out: Path, episodes: int, first_seed: int, horizon: int, observation: Any, workers: int
 ) -> str:
-    """Record demonstrations of a level into a file; what came of it, in a line."""
-    made = record_with_progress(Recording(task, episodes, first_seed, horizon, observation), out, workers)
+    """Record demonstrations of a level into a file; returns a summary line."""
+    demos = record_with_progress(Recording(task, episodes, first_seed, horizon, observation), out, workers)
     return (
-        f"{out}: {len(made)} episodes of {made.task}, {len(made.actions)} steps "
-        f"({made.made['levels_unsolved']} of {made.made['levels_tried']} levels left out: "
+        f"{out}: {len(demos)} episodes of {demos.task}, {len(demos.actions)} steps "
+        f"({demos.made['levels_unsolved']} of {demos.made['levels_tried']} levels left out: "
         f"not solved within {horizon} steps)"
     )
 
@@ -69,9 +69,9 @@ def make_base_policy(
     rollouts: int = 100,
     workers: int = 2,
 ) -> str:
-    """Demonstrations, split, cloning, scores; writes OUT/TASK, and says in a line what came of it.
+    """Demonstrations, split, cloning, scores; writes OUT/TASK and returns a summary line.
 
-    What is None comes from the preset of the task. command: what repeats it, for the files to say.
+    None takes the value of the task's preset. command: the command that repeats it, for the files.
     """
     if rollouts < max(KS):
         raise UserError(f"rollouts is {rollouts}; pass@{max(KS)} needs {max(KS)} or more")
@@ -143,7 +143,7 @@ def make_base_policy(
         },
         "paper_success": preset.paper_success,
         "versions": {
-            **{one: version(one) for one in ("polychromic", "jax", "numpy", "minigrid")},
+            **{package: version(package) for package in ("polychromic", "jax", "numpy", "minigrid")},
             "python": platform.python_version(),
         },
     }
@@ -156,7 +156,7 @@ def make_base_policy(
         configurations=split.configurations,
         made=report,
     )
-    # Only now, so that a run that is refused changes nothing.
+    # Only now, so that a refused run changes nothing.
     save_split(folder / "configurations.json", split)
     save_policy(folder / "policy.safetensors", policy, params, info)
     curve = {
@@ -177,16 +177,16 @@ def _demonstrations(preset: Preset, level: str, out: Path, given: Path | None, w
     path = given or out / "demonstrations" / f"{level}.npz"
     if given is None and not path.exists():
         return record_with_progress(Recording(level, preset.episodes), path, workers)
-    found = load_demonstrations(path, task=level)
-    if len(found) < preset.episodes:
+    demos = load_demonstrations(path, task=level)
+    if len(demos) < preset.episodes:
         raise UserError(
-            f"{path}: has {len(found)} episodes, {preset.episodes} are needed; record more, or give --episodes"
+            f"{path}: has {len(demos)} episodes, {preset.episodes} are needed; record more, or give --episodes"
         )
-    return first_episodes(found, preset.episodes)
+    return first_episodes(demos, preset.episodes)
 
 
 def record_with_progress(recording: Recording, out: Path, workers: int) -> Demonstrations:
-    """`record_demonstrations` with a progress bar; what cannot be recorded is refused before the bar is drawn."""
+    """`record_demonstrations` with a progress bar; bad input is refused before the bar is drawn."""
     recording.check(workers)
     with progress_bar() as bar:
         line = bar.add_task(f"{recording.task}: demonstrations", total=recording.episodes)

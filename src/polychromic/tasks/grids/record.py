@@ -1,4 +1,4 @@
-"""Recording demonstrations: seeds in chunks over processes, every finished chunk on disk, the same file every time."""
+"""Record demonstrations: chunks of seeds over processes, every finished chunk on disk, the same file every time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from polychromic.pretrain.demonstrations import (
 from polychromic.tasks.grids.experts import level_expert
 
 CHUNK = 20  # level seeds per unit of work; part of what makes a recording repeatable
-# After this many levels, fewer than this share of them solved means that the recording would hardly ever end.
+# If fewer than this share of this many levels are solved, the recording would take too long.
 ENOUGH_LEVELS, LEAST_SHARE = 500, 0.01
 
 
@@ -50,12 +50,12 @@ class Recording:
     first_seed: int = 0
     """The first level seed; the next ones follow."""
     horizon: int = 100
-    """The most steps of an episode."""
+    """The maximum steps of an episode."""
     observation: Literal["partial", "full"] = "partial"
     """The agent's 7 × 7 view or the whole grid; `polychromic pretrain` can replay either as the other."""
 
     def check(self, workers: int = 1) -> None:
-        """Refuse numbers that nothing can be recorded with, and levels without an expert."""
+        """Refuse invalid numbers, and levels without an expert."""
         least = {"episodes": 1, "first_seed": 0, "horizon": 1}
         for name, value in {**{name: getattr(self, name) for name in least}, "workers": workers}.items():
             if value < least.get(name, 1):
@@ -64,7 +64,7 @@ class Recording:
 
 
 def record_demonstrations(recording: Recording, out: Path, workers: int = 2, progress: Any = None) -> Demonstrations:
-    """Record, or resume a recording that was interrupted; `progress(episodes)` is called as they come in."""
+    """Record, or resume an interrupted recording; `progress(episodes)` is called as they come in."""
     recording.check(workers)
     recording = replace(recording, task=level_id(recording.task))
     expert_name, _ = level_expert(recording.task)
@@ -93,7 +93,7 @@ def record_demonstrations(recording: Recording, out: Path, workers: int = 2, pro
             break
     chunks.close()  # before the folder is removed
     if solved < recording.episodes:
-        shutil.rmtree(folder)  # a longer horizon could not use it
+        shutil.rmtree(folder)  # with a longer horizon it would be useless
         raise UserError(
             f"horizon: of the first {tried} levels of {recording.task} the {expert_name} solves {solved} within "
             f"{recording.horizon} steps; give it more"
@@ -111,15 +111,15 @@ def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
     note = folder / "recording.json"
     if note.exists():
         try:
-            found = json.loads(note.read_text())
+            before = json.loads(note.read_text())
         except (ValueError, OSError) as error:
             raise UserError(f"{note}: not JSON ({error}); remove the folder to start again") from error
-        if not isinstance(found, dict):
-            raise UserError(f"{note}: expected a JSON object, got {found!r}; remove the folder to start again")
+        if not isinstance(before, dict):
+            raise UserError(f"{note}: expected a JSON object, got {before!r}; remove the folder to start again")
         for name in settings:
-            if found.get(name) != settings[name]:
+            if before.get(name) != settings[name]:
                 raise UserError(
-                    f"{note}: an unfinished recording has {name} = {found.get(name)!r}, this one has "
+                    f"{note}: an unfinished recording has {name} = {before.get(name)!r}, this one has "
                     f"{settings[name]!r}; finish that one, remove the folder, or choose another --out"
                 )
         return
@@ -130,7 +130,7 @@ def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
 def _chunks(
     recording: Recording, folder: Path, made: dict[str, Any], workers: int
 ) -> Generator[Demonstrations | None, None, None]:
-    """The chunks in the order of their seeds, a few of them ahead of the one that is asked for."""
+    """The chunks in the order of their seeds, with a few recorded ahead."""
     if workers == 1:
         for number in itertools.count():
             if not _is_done(folder, number):
@@ -154,7 +154,7 @@ def _chunks(
 
 
 def _end_with_parent() -> None:
-    """In a worker: leave when the parent was killed, which would otherwise leave the worker waiting for ever."""
+    """In a worker: exit when the parent was killed, as the worker would otherwise wait forever."""
     parent = parent_process()
     assert parent is not None
 
@@ -184,18 +184,18 @@ def _record_chunk(recording: Recording, folder: Path, number: int, made: dict[st
     path = _chunk_path(folder, number)
     _, expert = level_expert(recording.task)
     env = make_minigrid(recording.task)
-    env.gen_obs = dict  # the observations come from the replay below; minigrid's own cost a third of the time
+    env.gen_obs = dict  # observations come from the replay below; minigrid's own would take a third of the time
     first = recording.first_seed + number * CHUNK
     seeds, levels, actions = [], [], []
     for seed in range(first, first + CHUNK):
         with quiet():
             env.reset(seed=seed)
             level = read_level(recording.task, env)
-            found = expert(env, recording.horizon)
-        if found is not None:
+            taken = expert(env, recording.horizon)
+        if taken is not None:
             seeds.append(seed)
             levels.append(level)
-            actions.append(found)
+            actions.append(taken)
     if not seeds:
         path.with_suffix(".none").touch()
         return

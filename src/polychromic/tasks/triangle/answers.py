@@ -13,7 +13,7 @@ from polychromic.envs.tokens.world import TokenWorld, token_world
 from polychromic.errors import UserError
 from polychromic.tasks.triangle.graphs import NUM_NODES, Graph, graph_of, ordered_numbers, triangle_numbers
 
-# 6 + 2 + 10 + 999 = 1,017 words. Token 0 is also what stands behind the end of a sequence.
+# 6 + 2 + 10 + 999 = 1,017 words. Token 0 also pads a sequence past its end.
 SPECIAL = ("<mask>", "<sep>", "<a>", "</a>", "<q>", "</q>")
 KINDS = ("edge:", "tri:")
 NUM_GRAPHS = 10
@@ -30,7 +30,7 @@ Counting = Literal["strict", "original"]
 
 
 def prompt(graph: int, kind: str = "tri:") -> list[int]:
-    """What a sequence begins with: the word of graph number `graph` (its last digit) and that of the kind of sample."""
+    """The start of a sequence: the word of graph number `graph` (its last digit) and that of the kind of sample."""
     return [FIRST_GRAPH + graph % NUM_GRAPHS, FIRST_KIND + KINDS.index(kind)]
 
 
@@ -56,7 +56,7 @@ class Named(NamedTuple):
 
 
 def read_answers(graph: Graph, answers: NDArray[Any], counting: Counting = "strict") -> Named:
-    """Which triangles were named in answers [N, L], the tokens after the prompt; whatever has another form is invalid.
+    """Which triangles were named in answers [N, L], the tokens after the prompt; any other form is invalid.
 
     counting: "strict": a triangle is its set of three nodes; the three pairs must be edges and must fit together.
         "original": as in the benchmark's own evaluation, the third pair may be any two nodes and the orderings of one
@@ -89,19 +89,19 @@ def read_answers(graph: Graph, answers: NDArray[Any], counting: Counting = "stri
 def triangle_world(seeds: Iterable[int] = (0, 1, 2)) -> TokenWorld:
     """Triangle discovery on these graphs: +1 for naming a triangle of the hidden graph, the places are its nodes.
 
-    seeds: numbers of graphs (`graph_of`), one task each. The word of a graph is that of its last digit, so graphs 0 … 9
-        share a vocabulary without clashes, and so do 10 … 19.
+    seeds: numbers of graphs (`graph_of`), one configuration each. The word of a graph is that of its last digit, so
+        graphs 0 … 9 share a vocabulary without clashes, and so do 10 … 19.
     """
     chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in seeds)
     words = [seed % NUM_GRAPHS for seed in chosen]
     if not chosen or len(set(words)) < len(words):
         raise UserError(f"seeds: expected graphs that differ in their last digit, which is their word, got {chosen}")
 
-    def reward(tasks: NDArray[np.int64], answers: NDArray[np.int64]) -> NDArray[np.float32]:
-        paid = np.zeros(len(tasks), np.float32)
-        for task in np.unique(tasks):
-            own = tasks == task
-            paid[own] = read_answers(graph_of(chosen[task]), answers[own]).valid
+    def reward(configurations: NDArray[np.int64], answers: NDArray[np.int64]) -> NDArray[np.float32]:
+        paid = np.zeros(len(configurations), np.float32)
+        for configuration in np.unique(configurations):
+            rows = configurations == configuration
+            paid[rows] = read_answers(graph_of(chosen[configuration]), answers[rows]).valid
         return paid
 
     return token_world(

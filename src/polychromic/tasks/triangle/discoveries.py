@@ -1,4 +1,4 @@
-"""What was discovered: validity, diversity, creativity of answers that name triangles, in JSON's types.
+"""Validity, diversity and creativity of answers that name triangles, in JSON types.
 
 Validity is the share of answers that are triangles of the graph, diversity the number of distinct ones, creativity the
 share of answers that are distinct triangles in no pretraining sample. The last two depend on the number of answers,
@@ -31,13 +31,13 @@ def measure(world: World, evaluator: Any, attempts: Attempts, temperature: float
 
 
 def discoveries(attempts: Attempts, graphs: Sequence[int]) -> dict[str, Any]:
-    """The figures of R attempts on each of these graphs, for both ways of counting.
+    """The metrics of R attempts on each of these graphs, for both ways of counting.
 
     Entries of each counting are lists, one value per graph; curves have one list per graph, over `ks`:
     `validity` (share), `distinct` and `creative` (numbers among all R answers), `validity_pass_at_k` and
     `creativity_pass_at_k` (chance of one valid, one novel answer in k), `diff_at_k` (distinct triangles in k answers),
     `creative_at_k` (distinct novel ones; divided by k it is the creativity of k answers).
-    `ceiling` says what there is: the `triangles` of each graph, and those `undiscovered` in the pretraining samples.
+    `ceiling` holds the totals: the `triangles` of each graph, and those `undiscovered` in the pretraining samples.
     """
     each = len(attempts) // len(graphs)
     answers = attempts.actions.astype(np.int64).reshape(len(graphs), each, -1)
@@ -54,12 +54,14 @@ def discoveries(attempts: Attempts, graphs: Sequence[int]) -> dict[str, Any]:
 
 
 def count_answers(graphs: Sequence[int], answers: NDArray[np.int64], counting: Counting = "strict") -> dict[str, Any]:
-    """Figures of answers [graphs, R, L] by one way of counting; see `discoveries`."""
-    named = [read_answers(graph_of(number), own, counting) for number, own in zip(graphs, answers, strict=True)]
+    """The metrics of answers [graphs, R, L] by one way of counting; see `discoveries`."""
+    named = [
+        read_answers(graph_of(number), of_graph, counting) for number, of_graph in zip(graphs, answers, strict=True)
+    ]
     each = answers.shape[1]
     ks = [k for k in KS if k <= each]
-    valid, novel = np.stack([one.valid for one in named]), np.stack([one.novel for one in named])
-    numbers = np.stack([one.numbers for one in named])
+    valid, novel = np.stack([names.valid for names in named]), np.stack([names.novel for names in named])
+    numbers = np.stack([names.numbers for names in named])
     curves = {
         "validity_pass_at_k": pass_at_k(each, valid.sum(axis=1), ks),
         "creativity_pass_at_k": pass_at_k(each, novel.sum(axis=1), ks),
@@ -74,17 +76,17 @@ def count_answers(graphs: Sequence[int], answers: NDArray[np.int64], counting: C
     }
 
 
-def at_k(found: Mapping[str, Any], curve: str, k: int, counting: Counting = "strict") -> float:
+def at_k(metrics: Mapping[str, Any], curve: str, k: int, counting: Counting = "strict") -> float:
     """The mean over graphs of a curve at k answers."""
-    return float(np.mean([row[found["ks"].index(k)] for row in found[counting][curve]]))
+    return float(np.mean([row[metrics["ks"].index(k)] for row in metrics[counting][curve]]))
 
 
-def in_words(found: Mapping[str, Any]) -> str:
-    """The main figures in a line for people."""
-    parts = [f"validity {np.mean(found['strict']['validity']):.3f}"]
+def in_words(metrics: Mapping[str, Any]) -> str:
+    """The main metrics in one line."""
+    parts = [f"validity {np.mean(metrics['strict']['validity']):.3f}"]
     for k in (100, 1000):
-        if k in found["ks"]:
-            distinct, creative = at_k(found, "diff_at_k", k), at_k(found, "creative_at_k", k)
+        if k in metrics["ks"]:
+            distinct, creative = at_k(metrics, "diff_at_k", k), at_k(metrics, "creative_at_k", k)
             parts.append(f"of {k:,} answers {distinct:.1f} distinct and {creative:.2f} creative triangles")
-    left = np.mean(found["ceiling"]["undiscovered"])
-    return ", ".join(parts) + f" (a graph has {np.mean(found['ceiling']['triangles']):.0f}, {left:.0f} to discover)"
+    left = np.mean(metrics["ceiling"]["undiscovered"])
+    return ", ".join(parts) + f" (a graph has {np.mean(metrics['ceiling']['triangles']):.0f}, {left:.0f} to discover)"

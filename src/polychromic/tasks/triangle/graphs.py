@@ -1,7 +1,7 @@
-"""The hidden graphs of triangle discovery and what a policy is pretrained on, each from one number.
+"""The hidden graphs of triangle discovery and their pretraining samples, each from one number.
 
-The recipe is that of the Algorithmic Creativity benchmark (Nagarajan et al. 2025): about three random edges a node,
-then edges between neighbours of a node until it has six triangles or so; samples of single edges and of triangles.
+The recipe is that of the Algorithmic Creativity benchmark (Nagarajan et al. 2025): about three random edges per
+node, then edges between neighbours of a node until it has about six triangles; samples of single edges and triangles.
 """
 
 from __future__ import annotations
@@ -29,13 +29,8 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self.adjacent)
-
-    @property
-    def num_edges(self) -> int:
-        """How many edges there are."""
-        return int(self.adjacent.sum()) // 2
 
     @functools.cached_property
     def known_triangles(self) -> NDArray[np.int64]:
@@ -86,11 +81,11 @@ def draw_graph(rng: np.random.Generator, num_nodes: int = NUM_NODES) -> NDArray[
         degree[node] += wanted
     count = np.zeros(num_nodes, np.int64)
     for node in range(num_nodes):
-        neighbours = np.flatnonzero(adjacent[node])  # the edges added below lie between neighbours: it stays the same
+        neighbours = np.flatnonzero(adjacent[node])  # edges are only added between neighbours, so this does not change
         while len(neighbours) >= 2 and count[node] < TRIANGLES_PER_NODE:
-            one, other = rng.choice(neighbours, 2, replace=False)
-            adjacent[one, other] = adjacent[other, one] = True
-            count[[node, one, other]] += 1
+            first, second = rng.choice(neighbours, 2, replace=False)
+            adjacent[first, second] = adjacent[second, first] = True
+            count[[node, first, second]] += 1
     return adjacent
 
 
@@ -118,12 +113,12 @@ def draw_samples(
     def neighbours_of(nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.asarray(table[nodes, (rng.random(len(nodes)) * degree[nodes]).astype(np.int64)])
 
-    found: list[NDArray[np.int64]] = [np.zeros((0, 3), np.int64)]
-    while sum(map(len, found)) < num_triangles:
+    triangles: list[NDArray[np.int64]] = [np.zeros((0, 3), np.int64)]
+    while sum(map(len, triangles)) < num_triangles:
         nodes = rng.integers(0, len(adjacent), 4 * num_triangles)
         triples = np.stack([nodes, neighbours_of(nodes), neighbours_of(nodes)], axis=1)
-        found.append(triples[adjacent[triples[:, 1], triples[:, 2]]])
-        if not len(found[-1]) and not len(all_triangles(adjacent)):
+        triangles.append(triples[adjacent[triples[:, 1], triples[:, 2]]])
+        if not len(triangles[-1]) and not len(all_triangles(adjacent)):
             raise ValueError("the graph has no triangle to draw")
     nodes = rng.integers(0, len(adjacent), num_samples - num_triangles)
-    return np.concatenate(found)[:num_triangles], np.stack([nodes, neighbours_of(nodes)], axis=1)
+    return np.concatenate(triangles)[:num_triangles], np.stack([nodes, neighbours_of(nodes)], axis=1)

@@ -47,9 +47,9 @@ def corpora_of(graphs: Sequence[int] = GRAPHS) -> tuple[Corpus, Corpus]:
             "tri:": triangle.triangle_answers(graph.triangle_samples),
             "edge:": triangle.edge_answers(graph.edge_samples),
         }
-        for kind, own in answers.items():
-            prompts = np.tile(np.array(triangle.prompt(number, kind), np.int32), (len(own), 1))
-            parts[kind].append(np.concatenate([prompts, own], axis=1))
+        for kind, of_kind in answers.items():
+            prompts = np.tile(np.array(triangle.prompt(number, kind), np.int32), (len(of_kind), 1))
+            parts[kind].append(np.concatenate([prompts, of_kind], axis=1))
     return Corpus(np.concatenate(parts["tri:"]), PROMPT), Corpus(np.concatenate(parts["edge:"]), PROMPT)
 
 
@@ -63,9 +63,9 @@ def make_triangle_policy(
     learning_rate: float | None = None,
     seed: int | None = None,
 ) -> str:
-    """Sequences, training, scores; writes OUT/TASK, and says in a line what came of it.
+    """Sequences, training, scores; writes OUT/TASK and returns a summary line.
 
-    What is None is as in `SequenceCloning`. command: what repeats it, for the files to say.
+    None takes the default of `SequenceCloning`. command: the command that repeats it, for the files.
     """
     given: dict[str, Any] = {"steps": steps, "learning_rate": learning_rate, "seed": seed}
     settings = SequenceCloning(**{name: value for name, value in given.items() if value is not None})
@@ -84,23 +84,23 @@ def make_triangle_policy(
         )
     world = triangle.triangle_world(CONFIGURATIONS)
     attempts = attempt_all(Evaluator(policy, params), world, np.random.default_rng(0), attempts=ATTEMPTS)
-    found = discoveries(attempts, CONFIGURATIONS)
+    metrics = discoveries(attempts, CONFIGURATIONS)
     report = {
         "command": command,
         "graphs": list(GRAPHS),
         "settings": dataclasses.asdict(settings),
         "loss": float(losses[-1]),
         "scores": {
-            "success": float(np.mean(found["strict"]["validity"])),
-            "validity": found["strict"]["validity"],
-            "distinct_of_1000": found["strict"]["distinct"],
-            "creative_of_1000": found["strict"]["creative"],
-            "undiscovered": found["ceiling"]["undiscovered"],
+            "success": float(np.mean(metrics["strict"]["validity"])),
+            "validity": metrics["strict"]["validity"],
+            "distinct_of_1000": metrics["strict"]["distinct"],
+            "creative_of_1000": metrics["strict"]["creative"],
+            "undiscovered": metrics["ceiling"]["undiscovered"],
             "attempts": ATTEMPTS,
             "temperature": 1.0,
         },
         "versions": {
-            **{one: version(one) for one in ("polychromic", "jax", "numpy")},
+            **{package: version(package) for package in ("polychromic", "jax", "numpy")},
             "python": platform.python_version(),
         },
     }
@@ -108,4 +108,4 @@ def make_triangle_policy(
     save_policy(folder / "policy.safetensors", policy, params, info)
     curve = {"losses": losses.tolist(), "cpu_seconds": time.process_time() - started}
     write_json(folder / "report.json", {**report, **curve})
-    return f"{task}: {in_words(found)}; {folder}/policy.safetensors"
+    return f"{task}: {in_words(metrics)}; {folder}/policy.safetensors"

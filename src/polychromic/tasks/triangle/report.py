@@ -16,7 +16,7 @@ BAR_ATTEMPTS = 100  # the paper's bars are about 100 attempts a graph
 
 
 class Counted(TypedDict):
-    """What one way of counting finds: by graph, and curves over k."""
+    """The metrics of one way of counting: by graph, and curves over k."""
 
     validity: list[Float]
     validity_pass_at_k: list[list[Float]]
@@ -26,7 +26,7 @@ class Counted(TypedDict):
 
 
 class Ceiling(TypedDict):
-    """What there is to find, by graph."""
+    """The totals, by graph."""
 
     triangles: list[Float]
     undiscovered: list[Float]
@@ -45,37 +45,38 @@ class _Part(TypedDict):
     triangle: Discoveries
 
 
-def check_discoveries(found: Any, num_graphs: int, where: str) -> None:
-    """Refuse what is not the part of an evaluation that `discoveries` makes, in a line that begins with `where`."""
-    checked({"triangle": found}, _Part, where)
-    ks = found["ks"]
+def check_discoveries(part: Any, num_graphs: int, where: str) -> None:
+    """Refuse anything but the output of `discoveries`, in a line that begins with `where`."""
+    checked({"triangle": part}, _Part, where)
+    ks = part["ks"]
     if ks[:1] != [1] or ks != sorted(set(ks)):
-        raise UserError(f"{where}: 'triangle.ks' is {ks!r:.40}; it must be growing numbers from 1 on")
+        raise UserError(f"{where}: 'triangle.ks' is {ks!r:.40}; it must be increasing numbers of at least 1")
     for counting in COUNTINGS:
-        own = found[counting]
-        rows = [own["validity"], *(own[curve] for curve in CURVES)]
-        wrong = any(len(one) != num_graphs for one in rows)
-        if wrong or any(len(row) != len(ks) for curve in CURVES for row in own[curve]):
-            raise UserError(f"{where}: 'triangle.{counting}' has not a number for every graph and k")
+        counted = part[counting]
+        rows = [counted["validity"], *(counted[curve] for curve in CURVES)]
+        wrong = any(len(row) != num_graphs for row in rows)
+        if wrong or any(len(row) != len(ks) for curve in CURVES for row in counted[curve]):
+            raise UserError(f"{where}: 'triangle.{counting}' does not have a number for every graph and k")
 
 
-def pooled_discoveries(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def pooled_discoveries(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Means of several evaluations (`discoveries`) over runs and graphs.
 
     For each counting `validity`, `diversity` and `creativity` (of 100 answers, or of the most that all have), their
     lowest and highest run as `range`, and the curves over `ks`.
     """
-    ks = [k for k in found[0]["ks"] if all(k in one["ks"] for one in found)]
+    ks = [k for k in parts[0]["ks"] if all(k in part["ks"] for part in parts)]
     bar = max(k for k in ks if k <= BAR_ATTEMPTS)
-    pooled: dict[str, Any] = {"ks": ks, "bar_attempts": bar, "runs": len(found)}
+    pooled: dict[str, Any] = {"ks": ks, "bar_attempts": bar, "runs": len(parts)}
     for counting in COUNTINGS:
         # [runs, K] of each curve: the mean over graphs.
         curves = {
-            name: np.array([[np.mean(_column(one, counting, name, k)) for k in ks] for one in found]) for name in CURVES
+            name: np.array([[np.mean(_column(part, counting, name, k)) for k in ks] for part in parts])
+            for name in CURVES
         }
         at = ks.index(bar)
         bars = {
-            "validity": np.array([np.mean(one[counting]["validity"]) for one in found]),
+            "validity": np.array([np.mean(part[counting]["validity"]) for part in parts]),
             "diversity": curves["diff_at_k"][:, at],
             "creativity": curves["creative_at_k"][:, at] / bar,
         }
@@ -84,12 +85,12 @@ def pooled_discoveries(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "range": {name: [float(values.min()), float(values.max())] for name, values in bars.items()},
             **{name: np.round(values.mean(axis=0), 6).tolist() for name, values in curves.items()},
         }
-    pooled["ceiling"] = {name: float(np.mean(values)) for name, values in found[0]["ceiling"].items()}
+    pooled["ceiling"] = {name: float(np.mean(values)) for name, values in parts[0]["ceiling"].items()}
     return pooled
 
 
-def _column(one: Mapping[str, Any], counting: str, curve: str, k: int) -> list[float]:
-    return [row[one["ks"].index(k)] for row in one[counting][curve]]
+def _column(part: Mapping[str, Any], counting: str, curve: str, k: int) -> list[float]:
+    return [row[part["ks"].index(k)] for row in part[counting][curve]]
 
 
 def discovery_table(methods: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Table:
@@ -101,19 +102,19 @@ def discovery_table(methods: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Ta
 def _rows(title: str, label: str, pooled: Mapping[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for counting in COUNTINGS:
-        own = pooled[counting]
+        counted = pooled[counting]
         last = len(pooled["ks"]) - 1
         rows.append(
             (
                 title,
                 label,
                 counting,
-                f"{own['validity']:.3f}",
-                f"{own['diversity']:.1f} of {pooled['bar_attempts']}",
-                f"{own['creativity']:.4f}",
-                f"{own['diff_at_k'][last]:.1f} of {pooled['ks'][last]}",
+                f"{counted['validity']:.3f}",
+                f"{counted['diversity']:.1f} of {pooled['bar_attempts']}",
+                f"{counted['creativity']:.4f}",
+                f"{counted['diff_at_k'][last]:.1f} of {pooled['ks'][last]}",
                 # The ceiling counts triangles, not the orders of their nodes.
-                f"{own['creative_at_k'][last]:.1f}"
+                f"{counted['creative_at_k'][last]:.1f}"
                 + (f" of {pooled['ceiling']['undiscovered']:.0f}" if counting == "strict" else ""),
                 str(pooled["runs"]),
             )
@@ -139,11 +140,11 @@ NOTE = (
 )
 
 
-def in_sentences(found: Mapping[str, Mapping[str, Any]], base: str, first: str, second: str) -> list[str]:
-    """What each policy names, and who kept how many different triangles."""
-    lines = [f"{name}: {in_words(values)}." for name, values in found.items()]
-    kept = {name: sum(values["strict"]["distinct"]) for name, values in found.items()}
+def in_sentences(parts: Mapping[str, Mapping[str, Any]], base: str, first: str, second: str) -> list[str]:
+    """What each policy names, and how many different triangles each method kept."""
+    lines = [f"{name}: {in_words(values)}." for name, values in parts.items()]
+    kept = {name: sum(values["strict"]["distinct"]) for name, values in parts.items()}
     few, many = sorted((first, second), key=kept.__getitem__)
-    said = f"{many} names {kept[many]} different triangles and {few} {kept[few]}, where {base} named {kept[base]}"
-    answers = found[base]["attempts"] * len(found[base]["strict"]["validity"])
-    return [*lines, f"In {answers:,} answers {said}. This is one seed of each method."]
+    sentence = f"{many} names {kept[many]} different triangles and {few} {kept[few]}, where {base} named {kept[base]}"
+    answers = parts[base]["attempts"] * len(parts[base]["strict"]["validity"])
+    return [*lines, f"In {answers:,} answers {sentence}. This is one seed of each method."]
