@@ -29,8 +29,9 @@ BEST_MARK = "-best"  # at the end of the key of the pretrained policy at its bes
 DIVERGED = "diverged"  # the kind of an error that is a result, not a mishap
 OLD_DIVERGED = "no longer finite"  # what the message said of it in folders from before errors had kinds
 PER_CONFIGURATION = ("reward_0.5", "reward_0.9", "entropy", "distinct_strategies", "distinct_successful_strategies")
-CURVE = ("success", "coverage", "entropy", "distinct_strategies", "pass@8", "pass@32")
+CURVE = ("success", "coverage", "entropy", "distinct_strategies", "distinct_successful_strategies", "pass@8", "pass@32")
 SIGNALS = ("advantage_std", "polychromic_std", "all_zero_groups", "distinct_per_group", "kl", "clip_fraction")
+SIGNALS += ("set_credit_std", "control_variate_slope", "explained_variance")
 DIGITS = 5
 IDENTITY = {"task", "method", "base", "settings", "seed"}  # what every result says it is about
 NOTES_BY_TASK = ("chosen", "best_by_configurations")
@@ -152,8 +153,13 @@ def records_of(folder: Path, planned: Planned | None = None) -> list[dict[str, A
         last = cell.iterations
         late = {int(path.stem.removeprefix("evaluation-")): path for path in folder.glob(late_evaluation_name("*"))}
         results = [read_json(late[number])["result"] for number in sorted(late)]
+        end = read_json(folder / EVALUATION)["result"]
+        if cell.evaluation.along_the_way:
+            points = dict(zip([*sorted(late), last], [*results, end], strict=True))
+            record["along"] = [{"iteration": number, **_figures([one])} for number, one in points.items()]
+            results, late = [], {}
         record["averaged_after"] = [*sorted(late), last]
-        record |= _figures([*results, read_json(folder / EVALUATION)["result"]])
+        record |= _figures([*results, end])
         record |= _greedy(folder)
     return [record]
 

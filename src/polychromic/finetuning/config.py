@@ -67,7 +67,7 @@ class Config:
     credit: Literal["sum", "mean", "last"] = "sum"
     """What a trajectory gets of the scores of its sets."""
     set_credit: Literal["window", "trajectory", "critic", "control-variate"] = "window"
-    """Where it goes: to W + 1 steps (the paper); to all; to the last one, as its only reward; to all, beside α · GAE."""
+    """Where it goes: to W + 1 steps (the paper); to all; to the last, as its only reward; to all, beside α · GAE."""
     control_variate: Literal["leave-one-out", "in-group"] = "leave-one-out"
     """Whether its slope and mean return come from the other members of the group (unbiased), or from all of them."""
     objective: str = "polychromic"

@@ -176,7 +176,15 @@ def _evaluate(folder: Path, cell: Cell) -> dict[str, Any]:
         path = folder / late_evaluation_name(iterations)
         # With random numbers of its own each, so that an average over them knows more than one of them.
         if read_json_or(path, dict[str, Any], None) is None:
-            _evaluate_one(cell, str(policy), path, attempts=attempts, seed=iterations, record=False)
+            _evaluate_one(
+                cell,
+                str(policy),
+                path,
+                attempts=attempts,
+                seed=iterations,
+                record=False,
+                main=cell.evaluation.along_the_way,
+            )
     if cell.evaluation.greedy:
         _evaluate_one(cell, target, folder / GREEDY, attempts=1, temperature=0.0, record=False, main=True)
     write_text(folder / SECONDS, json.dumps(time.perf_counter() - began) + "\n")
@@ -192,21 +200,23 @@ def _evaluate(folder: Path, cell: Cell) -> dict[str, Any]:
 def _evaluate_one(cell: Cell, target: str, path: Path, *, main: bool = False, **choices: Any) -> None:
     """One evaluation, and what it cost: after an interruption those that are there are not made again.
 
-    main: of the policy that the cell is about, from perturbed starts too if it says so.
+    main: of a policy that the cell is about, from perturbed starts too if it says so.
     """
     from polychromic.evaluate.file import evaluate_to_file
     from polychromic.evaluate.targets import find_target, pretrained_of, world_of
+    from polychromic.sweep.cells import PRETRAINED
 
     began = time.process_time()
     found = find_target(target)
     world = world_of(found, horizon=cell.horizon, time_penalty=None if found.is_run else cell.time_penalty)
     perturbed = main and cell.evaluation.perturbed
+    kept = not found.is_run and cell.method != PRETRAINED
     evaluate_to_file(
         found,
         world,
         path,
         command=_command(target, choices),
-        pretrained=pretrained_of(found, cell.policy) if perturbed else None,
+        pretrained=pretrained_of(found, cell.base_policy if kept else cell.policy) if perturbed else None,
         **choices,
     )
     before = read_json_or(path.parent / EVALUATION_CPU, dict[str, Float], {})
