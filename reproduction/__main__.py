@@ -58,8 +58,8 @@ class Arguments:
     tasks: tuple[str, ...] = ()
     """Tasks of the plan. Not given: all of them."""
     only: tuple[str, ...] = ()
-    """Parts of the plan: of tables chosen, paper; of study reference, or factors by name. `observation` is run only
-    if it is named."""
+    """Parts of the plan: of tables chosen, paper; of study reference, or factors by name (`observation` is run only
+    if it is named); of credit rules, no control variate, or factors by name."""
     out: Path | None = None
     """The folder for cells. Not given: reproduction-cells, or reproduction-quick/cells."""
     results: Path | None = None

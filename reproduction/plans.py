@@ -247,10 +247,7 @@ _LINEAR = {"polychromic_schedule": "linear"}
 _CREDIT_CHANGES: dict[str, dict[str, tuple[dict[str, Any], float]]] = {
     "rules": {"": ({}, 1.0)},
     "set size": {", n = 16": ({"set_size": 16}, 1.0), ", n = 64": ({"set_size": 64}, 1.0)},
-    "objective": {
-        ", best of 4": ({"objective": "best-of"}, 1.0),
-        ", best of 16": ({"objective": "best-of", "set_size": 16}, 1.0),
-    },
+    "objective": {", best of 4": ({"objective": "best-of"}, 1.0)},
     "annealed": {", annealed": (_LINEAR, 1.0)},
     RATE: {", learning rate × 3": ({}, 3.0)},
     "annealed, learning rate": {", annealed, learning rate × 3": (_LINEAR, 3.0)},

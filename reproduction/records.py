@@ -30,8 +30,17 @@ DIVERGED = "diverged"  # the kind of an error that is a result, not a mishap
 OLD_DIVERGED = "no longer finite"  # what the message said of it in folders from before errors had kinds
 PER_CONFIGURATION = ("reward_0.5", "reward_0.9", "entropy", "distinct_strategies", "distinct_successful_strategies")
 CURVE = ("success", "coverage", "entropy", "distinct_strategies", "distinct_successful_strategies", "pass@8", "pass@32")
-SIGNALS = ("advantage_std", "polychromic_std", "all_zero_groups", "distinct_per_group", "kl", "clip_fraction")
-SIGNALS += ("set_credit_std", "control_variate_slope", "explained_variance")
+SIGNALS = (
+    "advantage_std",
+    "polychromic_std",
+    "set_credit_std",
+    "control_variate_slope",
+    "all_zero_groups",
+    "distinct_per_group",
+    "kl",
+    "clip_fraction",
+    "explained_variance",
+)
 DIGITS = 5
 IDENTITY = {"task", "method", "base", "settings", "seed"}  # what every result says it is about
 NOTES_BY_TASK = ("chosen", "best_by_configurations")

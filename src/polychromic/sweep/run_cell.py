@@ -174,17 +174,12 @@ def _evaluate(folder: Path, cell: Cell) -> dict[str, Any]:
     )
     for iterations, policy in kept_policies(folder).items():
         path = folder / late_evaluation_name(iterations)
-        # With random numbers of its own each, so that an average over them knows more than one of them.
         if read_json_or(path, dict[str, Any], None) is None:
-            _evaluate_one(
-                cell,
-                str(policy),
-                path,
-                attempts=attempts,
-                seed=iterations,
-                record=False,
-                main=cell.evaluation.along_the_way,
-            )
+            along = cell.evaluation.along_the_way
+            # Points of the way have the same starts. Of late policies each has random numbers of its own, so that an
+            # average over them knows more than one of them.
+            seed = {} if along else {"seed": iterations}
+            _evaluate_one(cell, str(policy), path, attempts=attempts, record=False, main=along, **seed)
     if cell.evaluation.greedy:
         _evaluate_one(cell, target, folder / GREEDY, attempts=1, temperature=0.0, record=False, main=True)
     write_text(folder / SECONDS, json.dumps(time.perf_counter() - began) + "\n")
