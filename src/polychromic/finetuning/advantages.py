@@ -8,7 +8,7 @@ Sets give each member i of a group A_i = E[f | i ∈ g] − E[f]. The paper puts
     control-variate:  A_t = α · GAE_t + u_i − α (R_i − R̄)      (`core.control_variate`)
 
 With λ = 1 the expected update of each of the three is (1 − n/N) times the gradient of E[f] over sets of n rollouts: the
-baseline E[f] contains the sets of i itself. `tests/finetune/test_set_credit.py` proves it by enumeration.
+baseline E[f] contains the sets of i itself. `tests/finetuning/test_set_credit.py` proves it by enumeration.
 """
 
 from __future__ import annotations
