@@ -59,7 +59,7 @@ class Arguments:
     """Tasks of the plan. Not given: all of them."""
     only: tuple[str, ...] = ()
     """Parts of the plan. Tables: chosen, paper. Study: reference, or factors by name; `observation` runs only if it is
-    named."""
+    named. Credit: rules, no control variate, or factors by name."""
     out: Path | None = None
     """The folder for cells. Not given: reproduction-cells, or reproduction-quick/cells."""
     results: Path | None = None

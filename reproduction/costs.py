@@ -48,9 +48,13 @@ def cell_seconds(cell: Cell, costs: Mapping[str, Any]) -> float:
         return float(seconds + task["sweep_seconds"] + task["evaluation_seconds"] * scale)
     config = cell.config()
     seconds += config.kept_policies * task["evaluation_seconds"] * scale
+    if cell.evaluation.along_the_way and cell.evaluation.perturbed:
+        seconds += config.kept_policies * task["perturbed_seconds"]
     brief = 1 + (config.iterations - 1) // config.evaluate_every if config.evaluate_every else 1
     seconds += brief * task["brief_evaluation_seconds"] * config.evaluation_rollouts / 32
-    pace = _of_method(task["iteration_seconds"], cell.method) * config.configurations_per_iteration
+    # Without vines all trajectories are whole, and cost what those of PPO do.
+    like = cell.method if config.forks_per_rollout else cell.method.replace("poly-ppo", "ppo")
+    pace = _of_method(task["iteration_seconds"], like) * config.configurations_per_iteration
     return float(seconds + config.iterations * pace * config.budget / 136)
 
 

@@ -46,9 +46,12 @@ class Runs:
     label: str = "{method}"  # of a row; may name {method}, {base}, {configurations} and {times}
     settings: Literal["chosen", "literal", "other configurations", "none"] = "chosen"
     changes: Settings = field(default_factory=dict)
-    seeds: Literal["all", "pair", "further"] = "all"  # pair: the seeds of the main pair; further: those beyond "all"
+    settings_of: str = ""  # the method whose chosen settings these take; "": their own
+    rate: float = 1.0  # times the learning rates of actor and critic
+    seeds: Literal["all", "pair", "further", "two"] = "all"  # pair: those of the main pair; further: beyond "all"
     points: int = 0  # of the learning curve; 0: the scale's number
     scored: Scored = "in full"
+    along: int = 0  # policies before the end, evenly spaced, that are scored in full and from perturbed starts
     temperatures: tuple[float, ...] = ()  # scored only at these
     times_of: str = ""  # the length that {times} is a multiple of
     against: str = ""  # label of the row it is compared with; "": the reference of its method
@@ -98,7 +101,8 @@ class Scale:
     def seeds_of(self, which: str) -> range:
         """The seeds of some runs."""
         most = max(self.seeds, self.pair_seeds)
-        return {"all": range(self.seeds), "pair": range(most), "further": range(self.seeds, most)}[which]
+        few = range(min(2, self.seeds))
+        return {"all": range(self.seeds), "pair": range(most), "further": range(self.seeds, most), "two": few}[which]
 
 
 @dataclass(frozen=True)
@@ -211,6 +215,8 @@ def _planned(
         if runs.settings == "chosen" and method not in chosen.of_task(task) and method not in MUST_BE_CHOSEN:
             return
         settings = {**_settings(plan, runs, chosen, task, method), **runs.changes}
+        for name in ("actor_learning_rate", "critic_learning_rate") if runs.rate != 1 else ():
+            settings[name] = float(f"{settings[name] * runs.rate:.6g}")
     lengths = scale.tasks[task].lengths
     label = runs.label.format(
         method=method,
@@ -229,6 +235,7 @@ def _planned(
         points=runs.points,
         scored="briefly" if runs.temperatures else runs.scored,
         policy=policy,
+        along=runs.along,
     )
     yield Planned(runs.part, label, cell, runs.against.format(method=method), runs.temperatures)
 
@@ -238,7 +245,7 @@ def _settings(plan: Plan, runs: Runs, chosen: Chosen, task: str, method: str) ->
         return literal_settings(method, task, plan.readings)
     if runs.settings == "other configurations":
         return chosen.with_other_configurations(task, method)
-    return chosen.of(task, method) if runs.settings == "chosen" else {}
+    return chosen.of(task, runs.settings_of or method) if runs.settings == "chosen" else {}
 
 
 def make_cell(
@@ -253,14 +260,18 @@ def make_cell(
     points: int = 0,
     scored: Scored = "in full",
     policy: str = "",
+    along: int = 0,
 ) -> Cell:
     """A run of a given length, for any number of configurations per iteration, with evenly spaced evaluations.
 
     points: of its learning curve, if fewer than the scale's. scored: in full, greedily too, or briefly, that is only by
-    its learning curve. The pretrained policy is also scored at its best temperature.
+    its learning curve. The pretrained policy is also scored at its best temperature. along: policies on the way that
+    are scored too, instead of late ones to average.
     """
     brief, greedy = scored == "briefly", scored == "greedily too" or method == PRETRAINED
-    full = Evaluation(scale.attempts, perturbed=scale.perturbed, recordings=False, greedy=greedy)
+    full = Evaluation(
+        scale.attempts, perturbed=scale.perturbed, recordings=False, greedy=greedy, along_the_way=along > 0
+    )
     evaluation = Evaluation(0) if brief else full
     if method == PRETRAINED:
         return Cell(task, PRETRAINED, 0, policy=policy, evaluation=evaluation)
@@ -269,8 +280,8 @@ def make_cell(
     watched = {
         "evaluate_every": max(1, iterations // min(points or scale.points, scale.points)),
         "evaluation_rollouts": scale.rollouts,
-        "checkpoint_every": max(1, iterations // CHECKPOINTS),
-        "kept_policies": 0 if brief else scale.kept,
+        "checkpoint_every": max(1, iterations // (along + 1 if along else CHECKPOINTS)),
+        "kept_policies": along or (0 if brief else scale.kept),
     }
     return Cell(task, method, seed, {**watched, **own, "iterations": iterations}, policy=policy, evaluation=evaluation)
 

@@ -33,7 +33,7 @@ METHOD_NAMES = {  # in the order of the paper's tables
 TASKS = {
     "goto": Task(
         "GoTo",
-        {"search": 192, "tables": 480, "literal": 480, "study": 240, "long": 480},
+        {"search": 192, "tables": 480, "literal": 480, "study": 240, "long": 480, "credit": 480, "convergence": 4000},
         bases=("goto-memory",),
     ),
     "fourrooms": Task(
@@ -43,8 +43,8 @@ TASKS = {
     ),
     # No search of their own yet: they use what it chose on GoTo. A length for "search" gives them one.
     "pickup": Task("Pickup", {"tables": 480}, settings_of="goto"),
-    "synthseq": Task("SynthSeq", {"tables": 480}, settings_of="goto"),
-    "bosslevel": Task("BossLevel", {"tables": 480}, settings_of="goto"),
+    "synthseq": Task("SynthSeq", {"tables": 480, "credit": 480}, settings_of="goto"),
+    "bosslevel": Task("BossLevel", {"tables": 480, "credit": 480}, settings_of="goto"),
     "triangle": Task("Triangle discovery", {"triangle": 300}),
 }
 # `goto-full` is not among the base policies: from demonstrations it learned no more than how often each action occurs
@@ -53,6 +53,7 @@ TASKS = {
 FULL = Scale(TASKS, seeds=3, pair_seeds=5, attempts=160, rollouts=32, points=20)
 
 _QUICK_LENGTHS = {"search": 16, "tables": 24, "literal": 24, "study": 24, "long": 48, "triangle": 24}
+_QUICK_LENGTHS |= {"credit": 24, "convergence": 48}
 QUICK = Scale(
     {
         name: replace(task, lengths={length: _QUICK_LENGTHS[length] for length in task.lengths})
@@ -238,6 +239,70 @@ STUDY = Plan(
 )
 WITHOUT_VINES = [runs.label for runs in STUDY.runs if runs.changes.get("forks_per_rollout") == 0]
 
+# ---------------------------------------------------------------- how set credit reaches the steps
+
+# PPO's settings and rollouts, one group of 136 a configuration, all subsets: nothing but the advantages differs from
+# PPO. One change at a time to the first row of each rule, and the two together that promise PPO's success at the end.
+_REACHES: dict[str, Any] = {"forks_per_rollout": 0, "num_sets": 0, "window": -1}
+_LINEAR = {"polychromic_schedule": "linear"}
+_CREDIT_CHANGES: dict[str, dict[str, tuple[dict[str, Any], float]]] = {
+    "rules": {"": ({}, 1.0)},
+    "set size": {", n = 16": ({"set_size": 16}, 1.0), ", n = 64": ({"set_size": 64}, 1.0)},
+    "objective": {", best of 4": ({"objective": "best-of"}, 1.0)},
+    "annealed": {", annealed": (_LINEAR, 1.0)},
+    RATE: {", learning rate × 3": ({}, 3.0)},
+    "annealed, learning rate": {", annealed, learning rate × 3": (_LINEAR, 3.0)},
+}
+CREDIT = Plan(
+    "credit",
+    "set credit that reaches all steps: by rule, set size, objective, weight and learning rate, against PPO",
+    "credit",
+    (
+        Runs("rules", ("ppo",), "credit", seeds="pair", scored=GREEDILY),  # cells of the tables
+        Runs("rules", ("ppo",), "credit", "{method}, learning rate × 3", rate=3.0, against="ppo"),
+        *(
+            Runs(
+                part,
+                ("poly-ppo",),
+                "credit",
+                rule + label,
+                settings_of="ppo",
+                changes={**_REACHES, "set_credit": rule, **changes},
+                rate=rate,
+                against="ppo",
+            )
+            for part, levels in _CREDIT_CHANGES.items()
+            for label, (changes, rate) in levels.items()
+            for rule in ("control-variate", "critic")
+        ),
+        # What the control variate is worth: the same credit without it.
+        Runs(
+            "no control variate",
+            ("poly-ppo",),
+            "credit",
+            "trajectory",
+            settings_of="ppo",
+            changes={**_REACHES, "set_credit": "trajectory"},
+            against="ppo",
+        ),
+    ),
+    GRID_READINGS,
+)
+
+# ---------------------------------------------------------------- the paper's settings until nothing moves any more
+
+CONVERGENCE = Plan(
+    "convergence",
+    "the paper's literal settings for 4,000 iterations, scored along the way: does PPO collapse?",
+    "convergence",
+    (
+        Runs(
+            PAPER, ("ppo", "reinforce", "poly-ppo"), "convergence", settings="literal", seeds="two", points=40, along=19
+        ),
+    ),
+    GRID_READINGS,
+)
+
 # ---------------------------------------------------------------- triangle discovery
 
 _BASE_TEMPERATURES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.07)  # append new ones:
@@ -289,4 +354,4 @@ TRIANGLE = Plan(
     results="triangle",
 )
 
-PLANS = {plan.name: plan for plan in (TABLES, STUDY, TRIANGLE)}
+PLANS = {plan.name: plan for plan in (TABLES, STUDY, CREDIT, CONVERGENCE, TRIANGLE)}

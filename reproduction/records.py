@@ -29,8 +29,18 @@ BEST_MARK = "-best"  # at the end of the key of the pretrained policy at its bes
 DIVERGED = "diverged"  # the kind of an error that is a result
 OLD_DIVERGED = "no longer finite"  # the message in folders from before errors had kinds
 PER_CONFIGURATION = ("reward_0.5", "reward_0.9", "entropy", "distinct_strategies", "distinct_successful_strategies")
-CURVE = ("success", "coverage", "entropy", "distinct_strategies", "pass@8", "pass@32")
-SIGNALS = ("advantage_std", "polychromic_std", "all_zero_groups", "distinct_per_group", "kl", "clip_fraction")
+CURVE = ("success", "coverage", "entropy", "distinct_strategies", "distinct_successful_strategies", "pass@8", "pass@32")
+SIGNALS = (
+    "advantage_std",
+    "polychromic_std",
+    "set_credit_std",
+    "control_variate_slope",
+    "all_zero_groups",
+    "distinct_per_group",
+    "kl",
+    "clip_fraction",
+    "explained_variance",
+)
 DIGITS = 5
 IDENTITY = {"task", "method", "base", "settings", "seed"}  # entries that identify a result
 NOTES_BY_TASK = ("chosen", "best_by_configurations")
@@ -155,8 +165,13 @@ def records_of(folder: Path, planned: Planned | None = None) -> list[dict[str, A
         last = cell.iterations
         late = {int(path.stem.removeprefix("evaluation-")): path for path in folder.glob(late_evaluation_name("*"))}
         results = [read_json(late[number])["result"] for number in sorted(late)]
+        end = read_json(folder / EVALUATION)["result"]
+        if cell.evaluation.along_the_way:
+            points = dict(zip([*sorted(late), last], [*results, end], strict=True))
+            record["along"] = [{"iteration": number, **_metrics([result])} for number, result in points.items()]
+            results, late = [], {}
         record["averaged_after"] = [*sorted(late), last]
-        record |= _metrics([*results, read_json(folder / EVALUATION)["result"]])
+        record |= _metrics([*results, end])
         record |= _greedy(folder)
     return [record]
 

@@ -1,16 +1,16 @@
 """Plans are data: tasks, rows and whole plans can be added without code."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from made_up import made_up
 from reproduction.lines import Stored
-from reproduction.plan import Chosen, Plan, Runs, Task, expand
-from reproduction.plans import FULL, GRID_READINGS, STAND_IN, TABLES, TASKS
+from reproduction.plan import Chosen, Plan, Runs, Scale, Task, expand
+from reproduction.plans import CONVERGENCE, CREDIT, FULL, GRID_READINGS, QUICK, STAND_IN, TABLES, TASKS
 from reproduction.records import records_of
 
 from polychromic.sweep.cells import PRETRAINED, write_cells
-from polychromic.sweep.run_cell import note
+from polychromic.sweep.run_cell import note, run_cell
 from reproduction import __main__ as command
 
 OWN = Plan(
@@ -89,3 +89,82 @@ def test_a_run_that_diverged_is_a_result_by_the_kind_of_its_error(tmp_path, line
     assert bool(found) == diverged
     if diverged:
         assert "; the last good" not in found[0]["failed"]
+
+
+# What may differ from PPO in the study of set credit: the advantages, and what is varied.
+OF_SETS = {"method", "polychromic", "set_credit", "set_size", "num_sets", "objective", "window", "polychromic_schedule"}
+OF_RATES = {"actor_learning_rate", "critic_learning_rate"}
+
+
+def test_the_study_of_set_credit_differs_from_ppo_in_its_advantages_alone():
+    chosen = Chosen({"goto": STAND_IN}, tasks=TASKS)
+    planned = expand(CREDIT, FULL, chosen)
+    assert {one.cell.task for one in planned} == {"goto", "synthseq", "bosslevel"}
+    first = {one.label: one for one in planned if one.cell.task == "bosslevel" and one.cell.seed == 0}
+    of_tables = {one.cell.name for one in expand(TABLES, FULL, chosen, ("bosslevel",))}
+    assert {one.cell.name in of_tables for one in planned if one.label == "ppo" and one.cell.task == "bosslevel"} == {
+        True
+    }
+    ppo = asdict(first["ppo"].cell.config())
+    for label, one in first.items():
+        config = asdict(one.cell.config())
+        differs = {name for name, value in config.items() if value != ppo[name]}
+        assert differs <= OF_SETS | OF_RATES, label
+        assert bool(differs & OF_RATES) == ("learning rate" in label)
+        assert config["actor_learning_rate"] == pytest.approx(1e-4 * (3 if "learning rate" in label else 1))
+        assert config["critic_learning_rate"] == pytest.approx(10 * config["actor_learning_rate"])
+        if one.cell.method == "poly-ppo":
+            assert config["set_credit"] == label.partition(",")[0]
+            assert one.cell.config().group_size == 136
+            assert one.against == "ppo"
+    sizes = {(one.cell.config().set_size, one.cell.config().set_credit) for one in first.values()}
+    assert sizes >= {(size, rule) for size in (4, 16, 64) for rule in ("control-variate", "critic")}
+    seeds = {
+        label: sorted(one.cell.seed for one in planned if one.label == label and one.cell.task == "goto")
+        for label in first
+    }
+    assert seeds.pop("ppo") == [0, 1, 2, 3, 4]
+    assert set(map(tuple, seeds.values())) == {(0, 1, 2)}
+    assert len({one.cell.name for one in planned}) == len(planned)
+
+
+def test_runs_to_convergence_are_literal_and_scored_along_the_way():
+    planned = expand(CONVERGENCE, FULL, Chosen({"goto": STAND_IN}, tasks=TASKS))
+    assert sorted((one.cell.method, one.cell.seed) for one in planned) == [
+        (method, seed) for method in ("poly-ppo", "ppo", "reinforce") for seed in (0, 1)
+    ]
+    literal = {
+        one.cell.method: one.cell for one in expand(TABLES, FULL, Chosen({"goto": STAND_IN}), ("goto",), ("paper",))
+    }
+    for one in planned:
+        config, short = asdict(one.cell.config()), asdict(literal[one.cell.method].config())
+        assert config["iterations"] == 4000
+        assert (config["checkpoint_every"], config["kept_policies"], config["evaluate_every"]) == (200, 19, 200)
+        watching = {"iterations", "seed", "checkpoint_every", "kept_policies", "evaluate_every"}
+        assert {name for name in config if config[name] != short[name]} <= watching
+        assert one.cell.evaluation.along_the_way
+
+
+def test_policies_along_the_way_are_scored_in_full(tmp_path):
+    few = {"budget": 4, "configurations_per_iteration": 1, "evaluation_rollouts": 2}
+    scale = Scale({"fourrooms": Task("FourRooms", {"own": 4})}, seeds=1, pair_seeds=1, attempts=4, rollouts=2, points=2)
+    plan = Plan("own", "", "own", (Runs("own", ("ppo",), "own", settings="none", changes=few, along=1),))
+    [planned] = expand(plan, scale, Chosen({}))
+    [folder] = write_cells(tmp_path, [planned.cell])
+    assert run_cell(folder).state == "done"
+    [record] = records_of(folder, planned)
+    assert [point["iteration"] for point in record["along"]] == [2, 4]
+    assert record["averaged_after"] == [4]
+    for point in record["along"]:
+        assert len(point["successes"]) == 1
+        assert len(point["entropy"]) == len(point["perturbed"]["success"]) == 50
+    # All policies are scored from the same perturbed starts.
+    assert record["along"][0]["perturbed"]["starts"] == record["perturbed"]["starts"]
+    assert record["successes"] == record["along"][-1]["successes"]
+    assert "distinct_successful_strategies" in record["curve"]
+
+
+def test_new_plans_have_a_quick_look():
+    for plan in (CREDIT, CONVERGENCE):
+        cells = [one.cell for one in expand(plan, QUICK, Chosen({"goto": STAND_IN}, tasks=TASKS))]
+        assert max(cell.iterations for cell in cells) <= 48

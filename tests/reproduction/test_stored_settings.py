@@ -83,5 +83,16 @@ def test_every_stored_result_is_what_would_be_run_today(plan):
     bases = {base: f"{base}/policy" for task in tasks for base in FULL.tasks[task].bases}
     planned = expand(plan, FULL, stored.chosen, tasks, plan.parts, bases)
     absent = {one.cell.method for one in missing(planned, results, Path("nowhere"))}
-    never_run = {"reinforce-ucb", "ppo-ucb", "poly-ppo-ucb"} if plan.name == "triangle" else set()
-    assert absent == never_run
+    never_run = {
+        "triangle": {"reinforce-ucb", "ppo-ucb", "poly-ppo-ucb"},
+        "credit": {"ppo", "poly-ppo"},
+        "convergence": {"ppo", "reinforce", "poly-ppo"},
+    }
+    assert absent == never_run.get(plan.name, set())
+
+
+def test_results_from_before_set_credit_are_of_the_paper_s_window():
+    record = next(one for one in Results(ROOT / "results" / "runs.json").cells.values() if one["method"] == "poly-ppo")
+    assert record["config"]["set_credit"] == "window"
+    raw = json.loads((ROOT / "results" / "runs.json").read_text())["cells"]
+    assert any("set_credit" not in one.get("config", {}) for one in raw)

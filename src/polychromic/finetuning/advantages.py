@@ -1,15 +1,33 @@
-"""Who gets which advantage? GAE everywhere, then the polychromic advantage in the windows after rollout states."""
+"""Who gets which advantage? GAE everywhere, then what sets are worth, where `set_credit` says it goes.
+
+Sets give each member i of a group A_i = E[f | i ∈ g] − E[f]. The paper puts it on the W + 1 steps after a rollout state
+(`window`). The set policy gradient has u_i = n · A_i at every step of i, which the other rules estimate:
+
+    trajectory:       A_t = u_i
+    critic:           A_t = GAE of the rewards 0, …, 0, u_i; the critic learns to predict u
+    control-variate:  A_t = α · GAE_t + u_i − α (R_i − R̄)      (`core.control_variate`)
+
+With λ = 1 the expected update of each of the three is (1 − n/N) times the gradient of E[f] over sets of n rollouts: the
+baseline E[f] contains the sets of i itself. `tests/finetuning/test_set_credit.py` proves it by enumeration.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.core.closed_form import best_of_sets_with, mean_return_of_sets_with
+from polychromic.core.control_variate import (
+    credit_without_each,
+    leave_one_out_slopes,
+    mean_of_others,
+    others,
+    slopes,
+)
 from polychromic.core.credit import set_advantages
 from polychromic.core.diversity import distinct_fraction
 from polychromic.core.objectives import best_of, mean_return, polychromic_objective, score_sets
@@ -75,21 +93,7 @@ def estimate(
         progress: how far the run is, 0 … 1, for schedules.
         visits: the counts of the UCB bonus, added to if `config.ucb` is above 0.
     """
-    base, value_targets = _single_trajectory_advantages(rollouts, config)
-    advantages = base.copy()
-    in_window = np.zeros(rollouts.num_steps, bool)
-    stats: dict[str, float] = {"advantage_std": float(base.std())}
-    if config.polychromic:
-        per_group, scores_seen = group_advantages(rollouts, config, rng)
-        per_step, in_window = _spread_over_windows(rollouts, per_group, config.window)
-        weight = scheduled(config.polychromic_weight, config.polychromic_schedule, progress)
-        advantages[in_window] = weight * per_step[in_window] + (1 - weight) * base[in_window]
-        stats |= {
-            "polychromic_std": float(per_step[in_window].std()),
-            "polychromic_to_gae": float(per_step[in_window].std() / (base.std() + 1e-12)),
-            "polychromic_share": float(in_window.mean()),
-            "all_zero_groups": float((scores_seen == 0).mean()),
-        }
+    advantages, value_targets, by_sets, stats = step_advantages(rollouts, config, rng, progress=progress)
     labels = rollouts.labels[rollouts.groups]
     stats["distinct_per_group"] = float(np.mean([len(set(group)) for group in labels.tolist()]))
     if config.ucb > 0:
@@ -98,10 +102,123 @@ def estimate(
         counts = (visits if config.ucb_counts == "training" else VisitCounts()).add(rollouts)
         advantages += config.ucb * np.minimum(1.0, counts**-0.5)
     return Targets(
-        _normalised(advantages, in_window, config.normalise).astype(np.float32),
+        _normalised(advantages, by_sets, config.normalise).astype(np.float32),
         value_targets.astype(np.float32),
         stats,
     )
+
+
+class StepAdvantages(NamedTuple):
+    """Advantages before the UCB bonus and normalisation, in double precision."""
+
+    advantages: NDArray[np.float64]  # [S]
+    value_targets: NDArray[np.float64]  # [S]
+    by_sets: NDArray[np.bool_]  # steps that have credit from sets, [S]
+    stats: dict[str, float]
+
+
+def step_advantages(
+    rollouts: Rollouts, config: Config, rng: np.random.Generator, *, progress: float = 0.0
+) -> StepAdvantages:
+    """The first half of `estimate`: what every step gets, from its trajectory and from sets."""
+    if not config.polychromic:
+        base, value_targets = _single_trajectory_advantages(rollouts, config)
+        return StepAdvantages(
+            base, value_targets, np.zeros(rollouts.num_steps, bool), {"advantage_std": float(base.std())}
+        )
+    weight = scheduled(config.polychromic_weight, config.polychromic_schedule, progress)
+    scored = _score_groups(rollouts, config, rng)
+    if config.set_credit == "critic":
+        found = _through_the_critic(rollouts, config, scored, weight)
+    else:
+        spread = {"window": _in_windows, "trajectory": _on_trajectories, "control-variate": _with_control_variate}
+        base, value_targets = _single_trajectory_advantages(rollouts, config)
+        by_step, by_sets, stats = spread[config.set_credit](rollouts, config, scored, base)
+        advantages = base.copy()
+        advantages[by_sets] = weight * by_step[by_sets] + (1 - weight) * base[by_sets]
+        found = StepAdvantages(advantages, value_targets, by_sets, {"advantage_std": float(base.std()), **stats})
+    found.stats["polychromic_share"] = float(found.by_sets.mean())
+    found.stats["all_zero_groups"] = float((scored.largest == 0).mean())
+    return found
+
+
+class _Scored(NamedTuple):
+    """What sets say of groups."""
+
+    advantages: NDArray[np.float64]  # A_i of every member, [G, N]
+    largest: NDArray[np.float64]  # the largest set score of each group, [G]
+    without: Callable[[], NDArray[np.float64]]  # n · A_j of the others j in the group without i, [G, N, N − 1]
+
+
+_Spread = tuple[NDArray[np.float64], NDArray[np.bool_], dict[str, float]]  # by step [S], where [S], stats
+
+
+def _in_windows(rollouts: Rollouts, config: Config, scored: _Scored, base: NDArray[np.float64]) -> _Spread:
+    """A_i at the first W + 1 steps of each member."""
+    by_step, inside = _spread_over_windows(rollouts, scored.advantages, config.window)
+    return by_step, inside, _sizes(by_step[inside], base)
+
+
+def _on_trajectories(rollouts: Rollouts, config: Config, scored: _Scored, base: NDArray[np.float64]) -> _Spread:
+    """u_i at all steps of each member."""
+    credit = config.set_size * scored.advantages
+    by_step, inside = _spread_over_windows(rollouts, credit, -1)
+    return by_step, inside, {**_sizes(by_step[inside], base), "set_credit_std": float(credit.std())}
+
+
+def _with_control_variate(rollouts: Rollouts, config: Config, scored: _Scored, base: NDArray[np.float64]) -> _Spread:
+    """α · GAE_t + u_i − α (R_i − R̄) at all steps of each member."""
+    credit = config.set_size * scored.advantages
+    returns = _control_returns(rollouts, config)[rollouts.groups]
+    if config.control_variate == "in-group":
+        alpha = np.broadcast_to(slopes(credit, returns)[:, None], returns.shape)
+        mean = returns.mean(axis=1, keepdims=True)
+    else:
+        alpha = leave_one_out_slopes(scored.without(), returns, config.set_size)
+        mean = mean_of_others(returns)
+    residual, inside = _spread_over_windows(rollouts, credit - alpha * (returns - mean), -1)
+    slope, _ = _spread_over_windows(rollouts, alpha, -1)
+    stats = {
+        **_sizes(residual[inside], base),  # of what sets add to PPO's signal
+        "set_credit_std": float(credit.std()),
+        "control_variate_slope": float(alpha.mean()),
+    }
+    return slope * base + residual, inside, stats
+
+
+def _through_the_critic(rollouts: Rollouts, config: Config, scored: _Scored, weight: float) -> StepAdvantages:
+    """GAE and value targets as if u_i were the only reward of i, at its last step; or, by weight, a mixture of both."""
+    credit = config.set_size * scored.advantages
+    paid = np.zeros(rollouts.num_trajectories)
+    paid[rollouts.groups] = credit
+    rewards = (1 - weight) * rollouts.rewards.astype(np.float64)
+    rewards[rollouts.offsets[1:] - 1] += weight * paid
+    base, value_targets = _single_trajectory_advantages(rollouts, config, rewards)
+    returns = _control_returns(rollouts, config)[rollouts.groups]
+    stats = {
+        "advantage_std": float(base.std()),
+        "polychromic_std": float(base.std()),
+        # There is one critic, and no GAE of the task's own rewards: credit beside the same from the return.
+        "polychromic_to_gae": float(credit.std() / ((returns - returns.mean(axis=1, keepdims=True)).std() + 1e-12)),
+        "set_credit_std": float(credit.std()),
+    }
+    return StepAdvantages(base, value_targets, np.ones(rollouts.num_steps, bool), stats)
+
+
+def _sizes(by_sets: NDArray[np.float64], base: NDArray[np.float64]) -> dict[str, float]:
+    return {
+        "polychromic_std": float(by_sets.std()),
+        "polychromic_to_gae": float(by_sets.std() / (base.std() + 1e-12)),
+    }
+
+
+def _control_returns(rollouts: Rollouts, config: Config) -> NDArray[np.float64]:
+    """What GAE with λ = 1 adds up from the first step on, [K]: the return, with V of the end where that bootstraps."""
+    returns = _first_returns(rollouts, config.discount)
+    if config.time_limit == "bootstrap":
+        ahead = config.discount ** np.diff(rollouts.offsets) * rollouts.final_values
+        returns = returns + np.where(rollouts.terminated, 0.0, ahead)
+    return returns
 
 
 def group_advantages(
@@ -111,6 +228,11 @@ def group_advantages(
 
     A group's largest score stands for "is there any signal": it is 0 where all scores are.
     """
+    scored = _score_groups(rollouts, config, rng)
+    return scored.advantages, scored.largest
+
+
+def _score_groups(rollouts: Rollouts, config: Config, rng: np.random.Generator) -> _Scored:
     returns = _first_returns(rollouts, config.discount)
     scaled = np.asarray(in_unit_range(config)(returns), np.float64)
     if scaled.shape != returns.shape:
@@ -126,7 +248,7 @@ def group_advantages(
     labels = rollouts.labels[rollouts.groups]
     num_groups, size = labels.shape
     if has_closed_form(config):
-        return _over_all_sets(scaled, labels, config)
+        return _Scored(*_over_all_sets(scaled, labels, config), lambda: _without_each(scaled, labels, config))
     if config.num_sets == 0:
         sets = np.broadcast_to(all_sets(size, config.set_size), (num_groups, *all_sets(size, config.set_size).shape))
     else:
@@ -139,7 +261,11 @@ def group_advantages(
         objective=load_callable("objective", config.objective, OBJECTIVES),
         diversity=load_callable("diversity", config.diversity, DIVERSITIES),
     )
-    return set_advantages(scores, sets, size, credit=config.credit), np.abs(scores).max(axis=-1)
+    return _Scored(
+        set_advantages(scores, sets, size, credit=config.credit),
+        np.abs(scores).max(axis=-1),
+        lambda: credit_without_each(scores, np.asarray(sets), size, all_sets=config.num_sets == 0),
+    )
 
 
 def _over_all_sets(
@@ -156,21 +282,28 @@ def _over_all_sets(
     return scores - scores.mean(axis=1, keepdims=True), best
 
 
+def _without_each(scaled: NDArray[np.float64], labels: NDArray[np.uint64], config: Config) -> NDArray[np.float64]:
+    """u of the others in the group without i, over all sets in closed form, [G, N, N − 1]; a group at a time."""
+    rest = others(scaled.shape[1])
+    found = [_over_all_sets(group[rest], own[rest], config)[0] for group, own in zip(scaled, labels, strict=True)]
+    return config.set_size * np.stack(found)
+
+
 def _first_returns(rollouts: Rollouts, discount: float) -> NDArray[np.float64]:
     """What each trajectory collected from its first step on, discounted, [K]."""
     return discounted_return(rollouts.rewards, rollouts.offsets, discount=discount)[rollouts.offsets[:-1]]
 
 
 def _single_trajectory_advantages(
-    rollouts: Rollouts, config: Config
+    rollouts: Rollouts, config: Config, rewards: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Advantages without sets, and value targets; both [S]."""
+    """Advantages without sets, and value targets, both [S]; of other rewards than the world's if they are given."""
     final_values = rollouts.final_values if config.time_limit == "bootstrap" else None
     ends = rollouts.terminated if config.time_limit == "bootstrap" else None
 
     def estimated(gae_lambda: float) -> NDArray[np.float64]:
         return gae(
-            rollouts.rewards,
+            rollouts.rewards if rewards is None else rewards,
             rollouts.values,
             rollouts.offsets,
             final_values=final_values,

@@ -194,7 +194,8 @@ def _summarise(result: Result, out: Path) -> None:
     print(f"success {last['success']:.3f}, reward {last['reward']:.3f}, coverage {last['coverage']:.2f}, {passes}")
     ratios = [line["polychromic_to_gae"] for line in result.metrics if "polychromic_to_gae" in line]
     config = result.policy.info.made.get("config", {})
-    if ratios and sum(ratios) / len(ratios) < FAINT and config.get("normalise") == "joint":
+    apart = config.get("normalise") == "joint" and config.get("set_credit", "window") == "window"
+    if ratios and apart and sum(ratios) / len(ratios) < FAINT:
         print(
             f"polychromic advantages were {sum(ratios) / len(ratios):.2%} of the size of GAE's: normalised together, "
             "they hardly count; --normalise per-kind gives both the same weight"

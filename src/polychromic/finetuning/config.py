@@ -66,6 +66,10 @@ class Config:
     """random, disjoint (a partition of the group), or your own package.module:function."""
     credit: Literal["sum", "mean", "last"] = "sum"
     """What a trajectory gets of the scores of its sets."""
+    set_credit: Literal["window", "trajectory", "critic", "control-variate"] = "window"
+    """Where it goes: to W + 1 steps (the paper); to all; to the last, as its only reward; to all, beside α · GAE."""
+    control_variate: Literal["leave-one-out", "in-group"] = "leave-one-out"
+    """Whether its slope and mean return come from the other members of the group (unbiased), or from all of them."""
     objective: str = "polychromic"
     """polychromic, mean-return, best-of (pass@n), or your own package.module:function of (returns, diversity)."""
     diversity: str = "distinct"
@@ -73,7 +77,7 @@ class Config:
     window: int = 5
     """W: the polychromic advantage covers steps t … t + W of a trajectory; -1: all of its steps."""
     polychromic_weight: float = 1.0
-    """1: the polychromic advantage replaces GAE in its window; between 0 and 1: a mixture."""
+    """1: set credit replaces GAE wherever it goes; between 0 and 1: a mixture; 0: GAE alone."""
     polychromic_schedule: Schedule = "constant"
     """How the weight moves from its value to 0 over the run: constant (it stays), linear, cosine."""
     return_range: tuple[float, float] = (0.0, 1.0)
@@ -193,6 +197,7 @@ _PAPER_SETS: dict[str, Any] = {
     "initial_states_form_groups": False,
     "places_include_prefix": False,
     "credit": "last",
+    "set_credit": "window",
 }
 
 
@@ -217,7 +222,12 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
     readings = {**PRESETS[preset], **(_PAPER_SETS if preset == "paper" and method.startswith("poly") else {})}
     spec = find_spec(task) if task else None
     good_here = spec.settings_for(method, preset, changes) if spec else {}
-    return Config(**{**readings, **METHODS[method], **good_here, **changes, "method": method})
+    config = Config(**{**readings, **METHODS[method], **good_here, **changes, "method": method})
+    if config.set_credit != "window" and changes.get("window", -1) != -1:
+        raise UserError(
+            f"window is {config.window}, but set_credit is {config.set_credit!r}; it has none: leave it out"
+        )
+    return config
 
 
 def in_unit_range(config: Config) -> Callable[..., Any]:

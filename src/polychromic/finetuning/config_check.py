@@ -126,6 +126,10 @@ def check_together(config: Any, methods: dict[str, dict[str, Any]]) -> None:
     _check_budget(config)
     _check_method(config, methods[config.method])
     if not config.polychromic:
+        if config.set_credit != "window":
+            raise UserError(
+                f"set_credit is {config.set_credit!r}, but polychromic is False: there is no credit from sets"
+            )
         return
     size = config.group_size
     if config.set_size >= size:
@@ -155,6 +159,66 @@ def check_together(config: Any, methods: dict[str, dict[str, Any]]) -> None:
             )
     elif config.num_sets == 1:
         raise UserError("num_sets is 1; a set is compared with the others, so it must be at least 2, or 0 for all")
+    _check_set_credit(config, size)
+
+
+def _check_set_credit(config: Any, size: int) -> None:
+    """What goes with each way of credit to the steps."""
+    rule = config.set_credit
+    if rule != "control-variate" and config.control_variate != "leave-one-out":
+        raise UserError(f"control_variate is {config.control_variate!r}, but set_credit is {rule!r}; it has none")
+    if rule == "window":
+        return
+    if config.credit != "sum" and config.num_sets:
+        raise UserError(
+            f"credit is {config.credit!r}, but set_credit = {rule!r} follows the set policy gradient, "
+            "which adds up; give credit = 'sum'"
+        )
+    if config.normalise == "per-kind":
+        raise UserError(
+            f"normalise is 'per-kind', but set_credit = {rule!r} leaves one kind of steps; "
+            "give 'joint', 'minibatch' or 'none'"
+        )
+    if rule == "trajectory":
+        return
+    if config.advantage not in ("gae", "return"):
+        raise UserError(
+            f"advantage is {config.advantage!r}, but set_credit = {rule!r} needs a critic; "
+            "give advantage = 'gae' or 'return'"
+        )
+    if rule == "critic":
+        _check_critic(config)
+    elif config.control_variate == "leave-one-out":
+        _check_leave_one_out(config, size)
+
+
+def _check_critic(config: Any) -> None:
+    """The critic is to predict one thing: credit that is paid once, at the end, and not discounted again."""
+    needed = {
+        "discount": (1.0, "returns in set credit are discounted already"),
+        "time_limit": ("terminal", "set credit is paid in full at the last step, and nothing follows it"),
+        "initial_states_form_groups": (True, "rollouts in no group have no credit for the critic to learn"),
+    }
+    for name, (value, reason) in needed.items():
+        if getattr(config, name) != value:
+            raise UserError(
+                f"{name} is {getattr(config, name)!r}, but set_credit is 'critic': {reason}; give {name} = {value!r}, "
+                "or set_credit = 'control-variate'"
+            )
+
+
+def _check_leave_one_out(config: Any, size: int) -> None:
+    instead = "or control_variate = 'in-group'"
+    if config.set_size > size - 2:
+        raise UserError(
+            f"set_size is {config.set_size}, but without one of its {size} rollouts a group has a single set; "
+            f"give set_size ≤ {size - 2}, {instead}"
+        )
+    if config.set_former == "disjoint":
+        raise UserError(
+            "set_former is 'disjoint', but without one rollout the others of its set are in none; "
+            f"give set_former = 'random', {instead}"
+        )
 
 
 def _check_all_sets(config: Any, size: int) -> None:

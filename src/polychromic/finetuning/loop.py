@@ -282,12 +282,13 @@ def evaluation_if_due(world: World, saved: SavedPolicy, active: ActiveRun) -> di
 
 
 def evaluate_briefly(world: World, saved: SavedPolicy, active: ActiveRun) -> dict[str, Any]:
-    """Success, reward, pass@k, coverage and distinct strategies over all configurations, at temperature 1."""
+    """Success, reward, pass@k, coverage and distinct (successful) strategies over all configurations, temperature 1."""
     each = active.config.evaluation_rollouts
     evaluator = Evaluator(saved.policy, active.learner.params, world.tables())
     rng = random_stream(active.config.seed, EVALUATING, active.iteration)
     attempts = attempt_all(evaluator, world, rng, attempts=each)
-    successes = attempts.success.reshape(world.num_configurations, each).sum(axis=1)
+    solved = attempts.success.reshape(world.num_configurations, each)
+    successes = solved.sum(axis=1)
     strategies = attempts.strategies.reshape(world.num_configurations, each)
     ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k <= each]
     passed = pass_at_k(each, successes, ks).mean(axis=0)
@@ -297,6 +298,9 @@ def evaluate_briefly(world: World, saved: SavedPolicy, active: ActiveRun) -> dic
         "coverage": coverage(successes),
         "entropy": float(attempts.entropies.mean()),
         "distinct_strategies": float(np.mean([len(np.unique(row)) for row in strategies])),
+        "distinct_successful_strategies": float(
+            np.mean([len(np.unique(row[won])) for row, won in zip(strategies, solved, strict=True)])
+        ),
         **{f"pass@{k}": float(value) for k, value in zip(ks, passed, strict=True)},
     }
 

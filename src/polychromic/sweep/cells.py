@@ -34,11 +34,13 @@ class Evaluation:
     """Keep episodes for the report's viewer."""
     greedy: bool = False
     """Also with the most likely action at every step."""
+    along_the_way: bool = False
+    """Kept policies are points of the way and not late ones to average: they too are scored from perturbed starts."""
 
     def __post_init__(self) -> None:
         if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 0:
             raise UserError(f"attempts is {self.attempts!r}; it must be a whole number, at least 0")
-        for name in ("perturbed", "recordings", "greedy"):
+        for name in ("perturbed", "recordings", "greedy", "along_the_way"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
 

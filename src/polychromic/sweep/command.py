@@ -56,6 +56,8 @@ class Arguments:
     """Keep episodes for the report's viewer."""
     greedy: bool = False
     """Also evaluate with the most likely action at every step, into greedy.json of a cell."""
+    along_the_way: bool = False
+    """Evaluate kept policies (kept_policies) from perturbed starts too: points of the way, all with the same starts."""
     out: Path = Path("sweep")
     """The folder of the sweep."""
     engine: EngineName = "local"
@@ -87,7 +89,7 @@ def sweep_command(args: Sequence[str]) -> int:
 
 # Options that a sweep file may give too, with values that differ from their defaults.
 _OTHERS = {"policy": "?", "horizon": -1, "time_penalty": -1.0, "attempts": -1}
-_OTHERS |= {"perturbed": True, "recordings": False, "greedy": True}
+_OTHERS |= {"perturbed": True, "recordings": False, "greedy": True, "along_the_way": True}
 
 
 def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:

@@ -174,9 +174,12 @@ def _evaluate(folder: Path, cell: Cell) -> dict[str, Any]:
     )
     for iterations, policy in kept_policies(folder).items():
         path = folder / late_evaluation_name(iterations)
-        # Each with its own random numbers, so that their average is more precise than any of them.
         if read_json_or(path, dict[str, Any], None) is None:
-            _evaluate_one(cell, str(policy), path, attempts=attempts, seed=iterations, record=False)
+            along = cell.evaluation.along_the_way
+            # Points of the way have the same starts. Of late policies each has random numbers of its own, so that an
+            # average over them knows more than one of them.
+            seed = {} if along else {"seed": iterations}
+            _evaluate_one(cell, str(policy), path, attempts=attempts, record=False, main=along, **seed)
     if cell.evaluation.greedy:
         _evaluate_one(cell, target, folder / GREEDY, attempts=1, temperature=0.0, record=False, main=True)
     write_text(folder / SECONDS, json.dumps(time.perf_counter() - began) + "\n")
@@ -192,21 +195,23 @@ def _evaluate(folder: Path, cell: Cell) -> dict[str, Any]:
 def _evaluate_one(cell: Cell, target: str, path: Path, *, main: bool = False, **choices: Any) -> None:
     """One evaluation and its cost. After an interruption, existing evaluations are not made again.
 
-    main: the evaluation of the cell's final policy, also from perturbed starts if the cell asks for them.
+    main: the evaluation of a policy the cell is about, also from perturbed starts if the cell asks for them.
     """
     from polychromic.evaluate.file import evaluate_to_file
     from polychromic.evaluate.targets import find_target, pretrained_of, world_of
+    from polychromic.sweep.cells import PRETRAINED
 
     began = time.process_time()
     player = find_target(target)
     world = world_of(player, horizon=cell.horizon, time_penalty=None if player.is_run else cell.time_penalty)
     perturbed = main and cell.evaluation.perturbed
+    kept = not player.is_run and cell.method != PRETRAINED
     evaluate_to_file(
         player,
         world,
         path,
         command=_command(target, choices),
-        pretrained=pretrained_of(player, cell.policy) if perturbed else None,
+        pretrained=pretrained_of(player, cell.base_policy if kept else cell.policy) if perturbed else None,
         **choices,
     )
     before = read_json_or(path.parent / EVALUATION_CPU, dict[str, Float], {})
