@@ -107,9 +107,9 @@ test-ray: .venv-ray/.ready  ## sweeps on real Ray and submitit, with workers tha
 
 # TASK=fourrooms makes one of them.
 TASK ?= all
-base-policies: $(BIN)/.ready  ## the five base policies from nothing, into base-policies/ and the package
+base-policies: $(BIN)/.ready  ## the base policies from nothing, into base-policies/ and the package
 	$(BIN)/polychromic pretrain $(TASK)
-	for task in $(if $(filter all,$(TASK)),fourrooms goto pickup synthseq bosslevel,$(TASK)); do \
+	for task in $(if $(filter all,$(TASK)),fourrooms goto pickup synthseq bosslevel triangle,$(TASK)); do \
 		cp base-policies/$$task/policy.safetensors src/polychromic/policies/base/$$task.safetensors; done
 
 check: format lint types test docs  ## what CI checks: format, lint, types, tests (with the import rule), docs

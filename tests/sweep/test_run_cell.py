@@ -100,7 +100,7 @@ def test_what_went_wrong_is_told_with_the_last_lines(tmp_path, policy_file):
     (broken,) = write_cells(tmp_path, _broken(policy_file))
     assert run_cell(broken).kind == "untrusted"  # it names a function, and nobody has consented
     (broken / "attempts.jsonl").unlink()
-    outcome = run_cell(broken, Trust(names=frozenset({"builtins:print"})))
+    outcome = run_cell(broken, Trust(names=frozenset({"builtins:len"})))
     assert (outcome.hopeless, outcome.kind) == (False, "crash")
     assert "TypeError" in outcome.message.splitlines()[0]
     assert "Traceback" in (broken / "log.txt").read_text()
@@ -116,8 +116,8 @@ def test_what_went_wrong_is_told_with_the_last_lines(tmp_path, policy_file):
 
 
 def _broken(policy_file):
-    """A fork rule that returns nothing."""
-    settings = {**SETTINGS, "fork_rule": "builtins:print"}
+    """A fork rule that fails."""
+    settings = {**SETTINGS, "fork_rule": "builtins:len"}
     return make_cells(["fourrooms"], ["poly-ppo"], [0], settings=settings, policy=str(policy_file))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from polychromic.core.metrics import pass_at_k
-from polychromic.envs.registry import short_name
+from polychromic.envs.registry import find_spec, short_name
 from polychromic.evaluate.scores import mean_of, pass_curve
 from polychromic.report.gather import CURVES, FIGURES, METHOD_ORDER, Entry
 
@@ -115,9 +115,11 @@ def without_control(comparison: Comparison) -> list[str]:
     control = any(not method.key and method.label.startswith("pretrained") for method in comparison.methods)
     if not runs or control:
         return []
+    spec = find_spec(comparison.task)
+    policy = (spec.base_policy if spec else "") or "POLICY"
     return [
         f"{comparison.title}: the control is missing, the pretrained policy at its best temperature; "
-        f"polychromic evaluate {comparison.task} writes evaluations/{comparison.task}.json; add that file"
+        f"polychromic evaluate {policy} writes an evaluation of it; give that file too"
     ]
 
 

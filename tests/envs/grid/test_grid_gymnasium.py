@@ -24,9 +24,9 @@ def test_gymnasiums_checker_passes(task):
 
 def test_any_level_by_its_id():
     env = gymnasium.make("polychromic/grid-v0", task="BabyAI-OpenRedDoor-v0", observation="full", seeds=range(2))
-    seen, info = env.reset(options={"task": 1})
+    seen, info = env.reset(options={"configuration": 1})
     assert seen["image"].shape == (9, 5, 3)
-    assert info == {"mission": "open the red door", "task": 1}
+    assert info == {"mission": "open the red door", "configuration": 1}
     with pytest.raises(UserError, match="render_mode"):
         GridEnv("goto", seeds=[0], render_mode="human")
 
@@ -50,7 +50,7 @@ def test_the_vector_form_equals_a_vector_of_single_environments():
             assert got.dtype == want.dtype
             assert np.array_equal(got, want)
         ends += int((outcome[1] | outcome[2]).sum())
-        assert info["task"].shape == (4,)
+        assert info["configuration"].shape == (4,)
     assert ends >= 8
     fast.close()
     slow.close()
@@ -75,10 +75,10 @@ def test_an_id_with_its_module_needs_no_other_import():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"options": {"task": 9}}, r"options\['task'\] is 9; it must be between 0 and 1"),
-        ({"options": {"task": 1.7}}, r"options\['task'\] is 1\.7"),
-        ({"options": {"task": [0, 1]}}, r"options\['task'\] is \[0, 1\]"),
-        ({"options": {"tsk": 1}}, "the only option is 'task'"),
+        ({"options": {"configuration": 9}}, r"options\['configuration'\] is 9; it must be between 0 and 1"),
+        ({"options": {"configuration": 1.7}}, r"options\['configuration'\] is 1\.7"),
+        ({"options": {"configuration": [0, 1]}}, r"options\['configuration'\] is \[0, 1\]"),
+        ({"options": {"tsk": 1}}, "the only option is 'configuration'"),
         ({"options": 3}, "options is 3"),
         ({"seed": -3}, "seed is -3"),
         ({"seed": "a"}, "seed is 'a'"),
@@ -86,7 +86,7 @@ def test_an_id_with_its_module_needs_no_other_import():
 )
 def test_wrong_resets_are_named_and_change_nothing(given, words):
     for env in (GridEnv("goto", seeds=range(2)), GridVectorEnv(3, "goto", seeds=range(2))):
-        env.reset(seed=np.int64(5), options={"task": 1})
+        env.reset(seed=np.int64(5), options={"configuration": 1})
         env.step(0 if isinstance(env, GridEnv) else [0, 0, 0])
         before = env.state.bytes.copy()
         with pytest.raises(UserError, match=words):

@@ -22,8 +22,8 @@ from polychromic.errors import UserError
 class GridEnv(gymnasium.Env[dict[str, Any], Any]):
     """One episode at a time. The arguments are those of `polychromic.make`.
 
-    Each reset draws one of the configurations; `options={"task": index}` chooses it. Observations: `image`,
-    `direction`, `mission` (token ids, padded with 0); `info` has the mission's text and, as `task`, the configuration's
+    Each reset draws one of the configurations; `options={"configuration": 7}` chooses one. Observations: `image`,
+    `direction`, `mission` (token ids, padded with 0); `info` has the mission's text and the configuration's
     index.
     """
 
@@ -59,12 +59,12 @@ class GridEnv(gymnasium.Env[dict[str, Any], Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start an episode of a configuration drawn at random, or of `options["task"]`."""
-        chosen = _task_option(self.world, options)
+        """Start an episode of a configuration drawn at random, or of `options["configuration"]`."""
+        chosen = _chosen_configuration(self.world, options)
         super().reset(seed=None if seed is None else whole_number("seed", seed, at_least=0))
-        task = int(self.np_random.integers(self.world.num_configurations)) if chosen is None else chosen
-        self.state = self.world.start([task])
-        return self._observation(), {"mission": self.world.missions[task], "task": task}
+        number = int(self.np_random.integers(self.world.num_configurations)) if chosen is None else chosen
+        self.state = self.world.start([number])
+        return self._observation(), {"mission": self.world.missions[number], "configuration": number}
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """One action, 0 … 6."""
@@ -87,7 +87,7 @@ class GridEnv(gymnasium.Env[dict[str, Any], Any]):
 
 class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
     """Many episodes in one call, the same as a `SyncVectorEnv` of `GridEnv` (an ended row restarts in the next step),
-    but faster. `infos["task"]` has the configuration of every row."""
+    but faster. `infos["configuration"]` has the configuration of every row."""
 
     metadata: dict[str, Any] = {  # noqa: RUF012
         "render_modes": ["rgb_array"],
@@ -112,14 +112,14 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start every row; an integer seed gives row i the seed `seed + i`."""
-        chosen = _task_option(self.world, options)
+        chosen = _chosen_configuration(self.world, options)
         for row, row_seed in enumerate(_row_seeds(seed, self.num_envs)):
             if row_seed is not None:
                 self._generators[row] = seeding.np_random(row_seed)[0]
-        tasks = [self._draw(row) if chosen is None else chosen for row in range(self.num_envs)]
-        self.state = self.world.start(tasks)
+        numbers = [self._draw(row) if chosen is None else chosen for row in range(self.num_envs)]
+        self.state = self.world.start(numbers)
         self._ended[:] = False
-        return self._observation(), {"task": np.array(tasks)}
+        return self._observation(), {"configuration": np.array(numbers)}
 
     def step(self, actions: Any) -> tuple[dict[str, Any], Any, Any, Any, dict[str, Any]]:
         """One action per row; rows that ended in the step before restart instead."""
@@ -129,7 +129,7 @@ class GridVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
             self.world.restart(self.state, fresh, [self._draw(row) for row in fresh.tolist()])
             terminated[fresh] = truncated[fresh] = False
         self._ended = terminated | truncated
-        info = {"task": self.world.configurations(self.state)}
+        info = {"configuration": self.world.configurations(self.state)}
         return self._observation(), reward.astype(np.float64), terminated, truncated, info
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
@@ -162,13 +162,15 @@ def _check_render_mode(render_mode: str | None) -> None:
         raise UserError(f"render_mode: expected None or 'rgb_array', got {render_mode!r}")
 
 
-def _task_option(world: GridWorld, options: dict[str, Any] | None) -> int | None:
+def _chosen_configuration(world: GridWorld, options: dict[str, Any] | None) -> int | None:
     """The configuration that `options` ask for; None draws one at random."""
     if options is None or options == {}:
         return None
-    if not isinstance(options, dict) or set(options) != {"task"}:
-        raise UserError(f"options is {options!r}; the only option is 'task', such as {{'task': 0}}")
-    return whole_number("options['task']", options["task"], at_least=0, at_most=world.num_configurations - 1)
+    if not isinstance(options, dict) or set(options) != {"configuration"}:
+        raise UserError(f"options is {options!r}; the only option is 'configuration', such as {{'configuration': 0}}")
+    return whole_number(
+        "options['configuration']", options["configuration"], at_least=0, at_most=world.num_configurations - 1
+    )
 
 
 def _row_seeds(seed: Any, rows: int) -> list[int | None]:
