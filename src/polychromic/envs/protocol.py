@@ -128,6 +128,10 @@ class World(abc.ABC):
         del configurations
         return inputs, self.tables()
 
+    def input_kinds(self) -> dict[str, dict[str, Any]]:
+        """What each of `inputs` is, as `polychromic.policies.spaces` reads it; empty: not known."""
+        return {}
+
     def misfit(self, header: Mapping[str, Any]) -> str:
         """Why a policy cannot play here, by what its file says of it; empty if nothing speaks against it.
 
@@ -143,12 +147,15 @@ class World(abc.ABC):
     reward_scales: tuple[float, ...] = ()
     """Time penalties p for which evaluations also give the reward 1 − p · t/H of a success after t steps."""
 
+    return_range: tuple[float, float] | None = None
+    """The lowest and the highest return of an episode, or of what is left of one; None: not known."""
+
     def places(self, state: Any) -> NDArray[np.int64]:
         """Where each row is, as diversity reads it (the room, the node): one integer per row."""
         return np.zeros(len(state), np.int64)
 
     def succeeded(self, state: Any) -> NDArray[np.bool_] | None:
-        """Which rows have reached their goal, [B]; None where a return above 0 is all that tells."""
+        """Which rows have reached their goal, [B]; None where nobody says, and then no success rate is claimed."""
         del state
         return None
 

@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from polychromic.errors import UserError
 from polychromic.evaluate.perturbed import perturbed_starts, score_starts
 from polychromic.evaluate.recordings import record
 from polychromic.evaluate.scores import summarise
+from polychromic.files import write_json
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.files import SavedPolicy
 from polychromic.policies.fit import check_fits
@@ -36,7 +38,8 @@ class Choices:
     temperature: float = 1.0
     """Sampling temperature."""
     temperatures: tuple[float, ...] = ()
-    """Temperatures to try with fewer attempts; the best by success is then evaluated in full with fresh attempts."""
+    """Temperatures to try with fewer attempts; the best by success, or by return where success is not known, is then
+    evaluated in full with fresh attempts."""
     scan_attempts: int = 32
     """Attempts at each configuration and temperature of the scan."""
     seed: int = 0
@@ -62,15 +65,19 @@ def evaluate_policy(
     *,
     pretrained: SavedPolicy | None = None,
     watch: Callable[[str], None] | None = None,
+    out: Path | str | None = None,
     **choices: Any,
 ) -> dict[str, Any]:
-    """Success, reward, pass@k, coverage, entropy and strategies of a policy on every configuration of a world.
+    """Success, return, pass@k, coverage, entropy and strategies of a policy on every configuration of a world.
+
+    Where the world does not say which episodes succeed, success, pass@k and coverage are absent and the return leads.
 
     Args:
         world: any world.
         saved: the policy (`polychromic.load_policy`, or the `policy` of a result of `polychromic.finetune`).
         pretrained: if given, the policy is also scored from perturbed starts in the places that this one visits.
         watch: called with a line before each part.
+        out: a file for the evaluation; evaluation.json in the folder of a run is where reports look for it.
         choices: fields of `polychromic.evaluate.policy.Choices`: attempts, temperature, temperatures, scan_attempts,
             seed, record.
 
@@ -95,6 +102,8 @@ def evaluate_policy(
             rng = np.random.default_rng([chosen.seed, 4])
             scored = score_starts(evaluator, world, starts, rng, temperature=part["temperature"], seed=chosen.seed)
             part["perturbed"] = {**scored, "pretrained": parameters_hash(pretrained.params)}
+    if out is not None:
+        write_json(Path(out), evaluation, indent=None)
     return evaluation
 
 
@@ -127,7 +136,8 @@ def _best_temperature(world: World, evaluator: Evaluator, chosen: Choices, say: 
         attempts = attempt_all(evaluator, world, rng, attempts=few, temperature=temperature)
         measured = summarise(attempts, world, temperature=temperature, seed=chosen.seed)
         tried.append({name: value for name, value in measured.items() if name != "configurations"})
-    best = max(tried, key=lambda measured: measured["success"]["mean"])["temperature"]
+    measure = "success" if all("success" in measured for measured in tried) else "return"
+    best = max(tried, key=lambda measured: measured[measure]["mean"])["temperature"]
     return {"sweep": tried, "best": _at(world, evaluator, chosen, best, (2,), say)}
 
 

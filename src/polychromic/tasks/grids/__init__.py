@@ -57,7 +57,11 @@ def _level(name: str) -> TaskSpec | None:
     try:
         return _spec(name, level_id(name))
     except UserError as error:
-        if "-" in name:  # it looks like an id: suggest the nearest id instead of listing tasks
+        import gymnasium
+
+        if name in gymnasium.registry:
+            return None  # an environment, but no level of minigrid
+        if "-" in name:  # it looks like an id: the nearest one helps more than a list of tasks
             raise UserError(str(error)) from error
         return None
 
