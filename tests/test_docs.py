@@ -16,7 +16,8 @@ def python_blocks(page):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(p)], ids=lambda p: p.name)
-def test_python_blocks_run_one_after_another(page):
+def test_python_blocks_run_one_after_another(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for what they write
     names: dict[str, object] = {}
     for block in python_blocks(page):
         exec(compile(block, page.name, "exec"), names)
@@ -53,3 +54,10 @@ def test_the_tour_lists_the_folder_and_names_what_is_there():
     assert named
     for module, name in named:
         assert hasattr(importlib.import_module(f"polychromic.finetuning.{module}"), name), f"{module}.{name}"
+
+
+def test_an_own_environment_takes_at_most_20_lines():
+    first, *_ = python_blocks(ROOT / "docs" / "own-environment.md")
+    assert len([line for line in first.splitlines() if line.strip()]) <= 20
+    assert "clone" in first
+    assert "write_report" in first

@@ -41,7 +41,7 @@ from polychromic.core.polychromic import (
 )
 from polychromic.core.returns import discounted_return, gae
 from polychromic.core.sets import all_sets, disjoint_sets, random_sets
-from polychromic.errors import UserError, missing
+from polychromic.errors import Diverged, MissingExtra, Untrusted, UserError, missing
 
 __version__ = "0.1.0"
 
@@ -63,11 +63,21 @@ _LAZY: dict[str, str] = {
     "Metric": "polychromic.envs.registry",
     "task_names": "polychromic.envs.registry",
     "World": "polychromic.envs.protocol",
+    "Starts": "polychromic.envs.protocol",
+    "PolicyInfo": "polychromic.policies.files",
+    "SavedPolicy": "polychromic.policies.files",
+    "check_fits": "polychromic.policies.fit",
+    "Section": "polychromic.envs.registry",
+    "Result": "polychromic.finetuning.loop",
+    "Attempts": "polychromic.finetuning.attempts",
     "StepResult": "polychromic.envs.protocol",
     "Policy": "polychromic.policies.protocol",
     "Evaluator": "polychromic.policies.inference",
     "available_policies": "polychromic.policies.files",
     "load_policy": "polychromic.policies.files",
+    "policy_for": "polychromic.finetuning.default_policy",
+    "clone": "polychromic.pretrain.anywhere",
+    "task_from_gymnasium": "polychromic.tasks.gymnasium",
     "save_policy": "polychromic.policies.files",
     "token_world": "polychromic.envs.tokens.world",
     "transformer_policy": "polychromic.policies.transformer",
@@ -77,8 +87,11 @@ _LAZY: dict[str, str] = {
 __all__ = [
     "ConditionFigures",
     "DegenerateSetsWarning",
+    "Diverged",
+    "MissingExtra",
     "PolychromicConditionWarning",
     "ProductObjective",
+    "Untrusted",
     "UserError",
     "all_sets",
     "best_of",

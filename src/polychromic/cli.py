@@ -6,10 +6,12 @@ import difflib
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from polychromic import __version__
-from polychromic.errors import UserError, missing
+from polychromic.errors import Notice, UserError, missing
 from polychromic.memory import keep_freed_memory
 from polychromic.trust import from_arguments, limited_to
 
@@ -78,7 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         module, function = COMMANDS[name][0].split(":")
         command = getattr(importlib.import_module(module), function)
-        with limited_to(trust):
+        with limited_to(trust), warnings.catch_warnings():
+            warnings.showwarning = _show_notices(name)
+            warnings.simplefilter("always", Notice)
             if name in PARSE_THEMSELVES:
                 return int(command(rest))
             return int(tyro.cli(command, args=rest, prog=f"polychromic {name}") or 0)
@@ -97,6 +101,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"polychromic {name}: interrupted", file=sys.stderr)
         return 130
+
+
+def _show_notices(name: str) -> Any:
+    """Notices in one line each; other warnings as they are always shown."""
+    shown = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, Notice):
+            print(f"polychromic {name}: {message}", file=sys.stderr)
+        else:
+            shown(message, category, *where, **more)
+
+    return show
 
 
 def overview() -> str:

@@ -19,6 +19,10 @@ class MissingExtra(UserError, ImportError):
     """A part of the package needs libraries that are not installed."""
 
 
+class Notice(UserWarning):
+    """Something about a run that its user should know, though nothing is wrong; commands show the text alone."""
+
+
 def missing(what: str, error: ModuleNotFoundError, extra: str) -> Exception:
     """Which extra to install for a missing library; the error itself if the missing module is our own."""
     if not error.name or error.name.partition(".")[0] == "polychromic":

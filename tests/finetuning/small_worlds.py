@@ -55,6 +55,9 @@ class Walk(World):
     def places(self, state):
         return state.rows[:, 0].copy()
 
+    def succeeded(self, state):
+        return self.pays[state.rows[:, 0]] > 0
+
     def concatenate(self, states):
         return WalkState(np.concatenate([state.rows for state in states]))
 

@@ -79,7 +79,7 @@ def test_names_of_functions_are_those_that_exist():
         "set_former": tuple(SET_FORMERS),
         "objective": tuple(OBJECTIVES),
         "diversity": tuple(DIVERSITIES),
-        "return_map": ("range",),
+        "return_map": ("range", "clipped"),
     } == NAMED_FUNCTIONS
 
 
@@ -159,7 +159,7 @@ def test_schedules():
         ({"set_former": "disjoint", "num_sets": 0}, "set_former is 'disjoint', but num_sets = 0"),
         ({"set_former": "disjoint"}, "num_sets is 4, but set_former = 'disjoint' makes 8/4 = 2 sets"),
         ({"set_former": "disjoint", "set_size": 5}, "do not split into several sets"),
-        ({"set_size": 1}, "set_size is 1; a set of one has no diversity"),
+        ({"set_size": 1}, "set_size is 1; it must be at least 2: a set of one has no diversity"),
         ({"num_sets": 1}, "num_sets is 1; a set is compared with the others"),
         (
             {"rollouts_per_state": 200, "forks_per_rollout": 0},

@@ -106,8 +106,8 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_method():
 
 
 def test_the_task_may_stand_behind_the_options():
-    found, config = parse(["--method", "ppo", "--no-polychromic", "--return-range", "0", "2", "fourrooms"])
-    assert (found.task, config.method, config.return_range) == ("fourrooms", "ppo", (0.0, 2.0))
+    found, config = parse(["--method", "poly-ppo", "--polychromic", "--return-range", "0", "2", "fourrooms"])
+    assert (found.task, config.method, config.return_range) == ("fourrooms", "poly-ppo", (0.0, 2.0))
 
 
 def test_what_is_given_moves_what_follows_from_it(capsys):

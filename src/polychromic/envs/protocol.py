@@ -90,8 +90,13 @@ class World(abc.ABC):
     """The name of its task, as files and reports say it; empty: the name of its class."""
     level_seeds: tuple[int, ...] = ()
     """A number for each configuration that its task makes the same one from again; empty where there is none."""
+    spec: Any = None
+    """The `TaskSpec` that made it; None for a world that no task made."""
     strategies: str = "strategies"
     """What people call the kinds of trajectories that `places` distinguishes."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({task_name(self)!r}, {self.num_configurations} configurations)"
 
     @property
     def missions(self) -> Sequence[str]:
@@ -128,6 +133,10 @@ class World(abc.ABC):
         del configurations
         return inputs, self.tables()
 
+    def input_kinds(self) -> dict[str, dict[str, Any]]:
+        """What each of `inputs` is, as `polychromic.policies.spaces` reads it; empty: not known."""
+        return {}
+
     def misfit(self, header: Mapping[str, Any]) -> str:
         """Why a policy cannot play here, by what its file says of it; empty if nothing speaks against it.
 
@@ -143,12 +152,15 @@ class World(abc.ABC):
     reward_scales: tuple[float, ...] = ()
     """Time penalties p for which evaluations also give the reward 1 − p · t/H of a success after t steps."""
 
+    return_range: tuple[float, float] | None = None
+    """The lowest and the highest return of an episode, or of what is left of one; None: not known."""
+
     def places(self, state: Any) -> NDArray[np.int64]:
         """Where each row is, as diversity reads it (the room, the node): one integer per row."""
         return np.zeros(len(state), np.int64)
 
     def succeeded(self, state: Any) -> NDArray[np.bool_] | None:
-        """Which rows have reached their goal, [B]; None where a return above 0 is all that tells."""
+        """Which rows have reached their goal, [B]; None where nobody says, and then no success rate is claimed."""
         del state
         return None
 
@@ -159,7 +171,7 @@ class World(abc.ABC):
     can_fork: bool = True
     """Whether `state[rows]` continues an episode faithfully; without it there are no vines."""
     can_start_elsewhere: bool = False
-    """Whether `other_starts` and `start_at` are there."""
+    """Whether `other_starts` and `start_from` are there."""
 
     def reseed(self, seed: int) -> None:
         """Fix the noise of all starts and forks from here on."""
@@ -204,6 +216,16 @@ class World(abc.ABC):
         """What a viewer draws behind every episode of a configuration, as JSON."""
         del configuration
         return {}
+
+
+def check_is_world(world: Any) -> None:
+    """Refuse what is not a world, or one that lacks a number that every world has."""
+    if not isinstance(world, World):
+        raise UserError(f"world is a {type(world).__name__}; it must be a polychromic.World")
+    for name in ("num_actions", "num_configurations", "horizon"):
+        value = getattr(world, name, None)
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise UserError(f"{type(world).__name__}.{name} is {value!r}; a world must have a whole number, at least 1")
 
 
 def description(world: World) -> dict[str, Any]:

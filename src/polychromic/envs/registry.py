@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from polychromic.envs.protocol import World
-from polychromic.errors import UserError
+from polychromic.errors import UserError, missing
 from polychromic.trust import import_named
 
 ENTRY_POINTS = "polychromic.tasks"
@@ -99,10 +99,13 @@ Family = Callable[[str], TaskSpec | None]
 
 _specs: dict[str, TaskSpec] = {}
 _families: list[Family] = []
+_further_names: list[Callable[[], Iterable[str]]] = []  # of families
+_broken: dict[str, str] = {}  # what is wrong with entry points, by the names of their tasks
 
 
 def register(spec: TaskSpec) -> TaskSpec:
     """Make a task known by its name, and by the name that files call it."""
+    _load()
     for name in (spec.name, spec.recorded_name):
         known = _specs.get(name)
         if known is not None and known is not spec:
@@ -111,9 +114,13 @@ def register(spec: TaskSpec) -> TaskSpec:
     return spec
 
 
-def register_family(family: Family) -> None:
-    """Make tasks known that are too many to list: `family(name)` gives a spec, or None for a name it does not know."""
+def register_family(family: Family, names: Callable[[], Iterable[str]] = tuple) -> None:
+    """Make tasks known that are too many to list: `family(name)` gives a spec, or None for a name it does not know.
+
+    names: those it knows, for hints.
+    """
     _families.append(family)
+    _further_names.append(names)
 
 
 def find_spec(name: str) -> TaskSpec | None:
@@ -132,9 +139,17 @@ def spec_of(name: str) -> TaskSpec:
     """The task of a name; an unknown one is refused with the nearest known one."""
     spec = find_spec(name)
     if spec is None:
+        if name in _broken:
+            raise UserError(_broken[name])
         names = task_names()
-        near = difflib.get_close_matches(name.lower(), names, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(names)}, or package.module:name."
+        further = [one for known in _further_names for one in known()] if "-" in name else []
+        known_as = {one.lower(): one for one in (*further, *names)}
+        near = difflib.get_close_matches(name.lower(), known_as, n=1)
+        hint = (
+            f"did you mean '{known_as[near[0]]}'?"
+            if near
+            else f"choose from {', '.join(names)}, or package.module:name."
+        )
         raise UserError(f"task: there is no task '{name}'; {hint}")
     return spec
 
@@ -167,7 +182,10 @@ def make(task: str, *, seeds: Iterable[int] | None = None, **options: Any) -> Wo
             raise UserError(f"{name} is {options[name]!r}, which {spec.name} does not know; {has}")
     given = options if seeds is None else {"seeds": seeds, **options}
     world = spec.make(**given)
+    if not isinstance(world, World):
+        raise UserError(f"task '{spec.name}' makes a {type(world).__name__}; it must make a polychromic.World")
     world.task = spec.recorded_name
+    world.spec = spec
     return world
 
 
@@ -192,7 +210,10 @@ class Later:
     def function(self) -> Callable[..., Any]:
         """The function itself."""
         module, _, function = self._name.partition(":")
-        found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        try:
+            found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        except ModuleNotFoundError as error:
+            raise missing(f"{module}.{function}", error, "rl") from error
         return found
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -200,16 +221,21 @@ class Later:
         return self.function(*args, **options)
 
 
-@functools.cache
+_loading = False
+
+
 def _load() -> None:
-    """The tasks of this package and those of installed ones."""
+    """The tasks of this package and those of installed ones, once."""
+    global _loading
+    if _loading:
+        return
+    _loading = True
     importlib.import_module("polychromic.tasks")
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         try:
-            spec = entry.load()
-        except Exception as error:
-            raise UserError(f"task '{entry.name}' of {entry.value} cannot be imported: {error}") from error
-        register(_checked(entry.value, spec))
+            register(_checked(entry.value, entry.load()))
+        except Exception as error:  # one broken package must not stop every command
+            _broken[entry.name] = f"task '{entry.name}' of {entry.value} cannot be used: {error}"
 
 
 @functools.cache

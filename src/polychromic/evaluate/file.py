@@ -15,12 +15,14 @@ from polychromic.files import Float, Int, checked, read_json, write_json
 
 # The metrics of every configuration, beside the count of its successes.
 METRICS = (
+    "return",
     "success",
     "coverage",
     "entropy",
     "distinct_strategies",
     "distinct_successful_strategies",
 )
+OF_SUCCESS = ("successes", "success", "coverage", "distinct_successful_strategies")  # all of them or none
 REWARDS = ("reward_0.5", "reward_0.9")  # of worlds with these scales
 
 
@@ -36,7 +38,7 @@ class Scanned(TypedDict):
     """Success at one of the temperatures that were tried."""
 
     temperature: Float
-    success: Interval
+    success: NotRequired[Interval]
 
 
 class Strategy(TypedDict):
@@ -80,14 +82,14 @@ class Perturbed(TypedDict):
 
 
 class PerConfiguration(TypedDict):
-    """A number for each configuration."""
+    """A number for each configuration; those of success only where it is known."""
 
-    successes: list[Float]
-    success: list[Float]
-    coverage: list[Float]
     entropy: list[Float]
     distinct_strategies: list[Float]
-    distinct_successful_strategies: list[Float]
+    successes: NotRequired[list[Float]]
+    success: NotRequired[list[Float]]
+    coverage: NotRequired[list[Float]]
+    distinct_successful_strategies: NotRequired[list[Float]]
 
 
 class Result(TypedDict):
@@ -170,14 +172,18 @@ def _check_result(name: str, part: dict[str, Any], found: dict[str, Any], count:
     lists = {f"{name}.configurations.{metric}": part["configurations"][metric] for metric in known}
     checked(lists, dict[str, list[Float]], damaged)  # the type above cannot name those with a dot
     if "perturbed" in part:
-        own = part["perturbed"]["configurations"]
-        lists |= {f"{name}.perturbed.configurations.{key}": own[key] for key in ("success", "starts")}
+        starts = part["perturbed"]["configurations"]
+        lists |= {f"{name}.perturbed.configurations.{key}": starts[key] for key in ("success", "starts")}
     if "recordings" in part:
         lists[f"{name}.recordings"] = part["recordings"]
     for entry, values in lists.items():
         if len(values) != count:
             raise UserError(f"{damaged}: '{entry}' has {len(values)} entries instead of {count}")
-    attempts, successes = part["attempts"], part["configurations"]["successes"]
+    own = part["configurations"]
+    missing = [metric for metric in OF_SUCCESS if metric not in own]
+    if missing and (len(missing) < len(OF_SUCCESS) or "return" not in own):
+        raise UserError(f"{damaged}: it has no '{name}.configurations.{missing[0]}'")
+    attempts, successes = part["attempts"], own.get("successes", [])
     if attempts < 1 or not all(0 <= won <= attempts and won == int(won) for won in successes):
         raise UserError(f"{damaged}: it counts successes that {attempts} attempts cannot have")
     if not part["temperature"] >= 0:

@@ -63,7 +63,7 @@ def score_starts(
     """pass@1 from the starts, in JSON's types: the mean over all starts, its interval over configurations."""
     state = world.start_from(starts, np.repeat(np.arange(len(starts)), attempts))
     played = attempt(evaluator, world, state, rng, temperature=temperature)
-    passed = pass_at_k(attempts, played.success.reshape(len(starts), attempts).sum(axis=1), 1)
+    passed = pass_at_k(attempts, played.solved.reshape(len(starts), attempts).sum(axis=1), 1)
     counts = np.bincount(starts.configurations, minlength=world.num_configurations)
     sums = np.bincount(starts.configurations, weights=passed, minlength=world.num_configurations)
     means = np.divide(sums, counts, out=np.zeros(len(sums)), where=counts > 0)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from polychromic.envs.protocol import World, task_name
-from polychromic.envs.registry import find_spec
+from polychromic.envs.protocol import World, check_is_world, task_name
 from polychromic.errors import UserError
 from polychromic.evaluate.perturbed import perturbed_starts, score_starts
 from polychromic.evaluate.recordings import record
 from polychromic.evaluate.scores import summarise
+from polychromic.files import write_json
 from polychromic.finetuning.attempts import attempt_all
+from polychromic.finetuning.loop import as_saved
 from polychromic.policies.files import SavedPolicy
 from polychromic.policies.fit import check_fits
 from polychromic.policies.inference import Evaluator
+from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import parameters_hash
 
 FORMAT = "polychromic-evaluation-1"
@@ -36,7 +40,8 @@ class Choices:
     temperature: float = 1.0
     """Sampling temperature."""
     temperatures: tuple[float, ...] = ()
-    """Temperatures to try with fewer attempts; the best by success is then evaluated in full with fresh attempts."""
+    """Temperatures to try with fewer attempts; the best by success, or by return where success is not known, is then
+    evaluated in full with fresh attempts."""
     scan_attempts: int = 32
     """Attempts at each configuration and temperature of the scan."""
     seed: int = 0
@@ -58,27 +63,35 @@ class Choices:
 
 def evaluate_policy(
     world: World,
-    saved: SavedPolicy,
+    policy: SavedPolicy | tuple[Policy, Params],
     *,
     pretrained: SavedPolicy | None = None,
     watch: Callable[[str], None] | None = None,
+    out: Path | str | None = None,
     **choices: Any,
 ) -> dict[str, Any]:
-    """Success, reward, pass@k, coverage, entropy and strategies of a policy on every configuration of a world.
+    """Success, return, pass@k, coverage, entropy and strategies of a policy on every configuration of a world.
+
+    Where the world does not say which episodes succeed, success, pass@k and coverage are absent and the return leads.
 
     Args:
         world: any world.
-        saved: the policy (`polychromic.load_policy`, or the `policy` of a result of `polychromic.finetune`).
+        policy: `polychromic.load_policy`, the `policy` of a result of `polychromic.finetune`, or your own network as
+            (`Policy`, parameters).
         pretrained: if given, the policy is also scored from perturbed starts in the places that this one visits.
         watch: called with a line before each part.
+        out: a file for the evaluation; evaluation.json in the folder of a run is where reports look for it.
         choices: fields of `polychromic.evaluate.policy.Choices`: attempts, temperature, temperatures, scan_attempts,
             seed, record.
 
     Returns:
         What `polychromic evaluate` writes; docs/evaluation.md explains every entry.
     """
-    chosen = Choices(**choices)
+    attempts = world.spec.attempts if world.spec else Choices.attempts
+    chosen = Choices(**{"attempts": attempts, **choices})
     say = watch or (lambda _: None)
+    saved = as_saved(policy)
+    check_is_world(world)
     check_fits(saved, world, other_task=True)
     evaluator = Evaluator(saved.policy, saved.params, world.tables())
     evaluation: dict[str, Any] = {
@@ -95,6 +108,8 @@ def evaluate_policy(
             rng = np.random.default_rng([chosen.seed, 4])
             scored = score_starts(evaluator, world, starts, rng, temperature=part["temperature"], seed=chosen.seed)
             part["perturbed"] = {**scored, "pretrained": parameters_hash(pretrained.params)}
+    if out is not None:
+        write_json(Path(out), evaluation, indent=None)
     return evaluation
 
 
@@ -106,15 +121,24 @@ def _at(
     rng = np.random.default_rng([chosen.seed, *stream])
     attempts = attempt_all(evaluator, world, rng, attempts=chosen.attempts, temperature=temperature)
     measured = summarise(attempts, world, temperature=temperature, seed=chosen.seed)
-    spec = find_spec(world.task) if world.task else None
-    for metric in spec.metrics if spec else ():
+    for metric in world.spec.metrics if world.spec else ():
         say(metric.name)
         value = metric.measure(world, evaluator, attempts, temperature)
         if value is not None:
-            measured[metric.name] = value
+            measured[metric.name] = _checked_metric(metric.name, value, measured)
     if chosen.record and world.scenery():
         measured["recordings"] = record(world, attempts)
     return measured
+
+
+def _checked_metric(name: str, value: Any, measured: Mapping[str, Any]) -> Any:
+    """A metric of a task, refused before hours of evaluation are lost if it cannot be written."""
+    if name in measured:
+        raise UserError(f"metric is {name!r}, which every evaluation has already; give it another name")
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise UserError(f"metric {name!r} is not JSON ({error}); return plain numbers, lists and dicts") from error
 
 
 def _best_temperature(world: World, evaluator: Evaluator, chosen: Choices, say: Any) -> dict[str, Any]:
@@ -127,7 +151,8 @@ def _best_temperature(world: World, evaluator: Evaluator, chosen: Choices, say: 
         attempts = attempt_all(evaluator, world, rng, attempts=few, temperature=temperature)
         measured = summarise(attempts, world, temperature=temperature, seed=chosen.seed)
         tried.append({name: value for name, value in measured.items() if name != "configurations"})
-    best = max(tried, key=lambda measured: measured["success"]["mean"])["temperature"]
+    measure = "success" if all("success" in measured for measured in tried) else "return"
+    best = max(tried, key=lambda measured: measured[measure]["mean"])["temperature"]
     return {"sweep": tried, "best": _at(world, evaluator, chosen, best, (2,), say)}
 
 

@@ -30,7 +30,7 @@ def record(world: World, attempts: Attempts, *, most: int = MOST_STRATEGIES) -> 
         kinds = []
         for label in np.unique(attempts.strategies[own]):
             members = own[attempts.strategies[own] == label]
-            solved = attempts.success[members]
+            solved = attempts.solved[members]
             # The quickest success, or without one the first attempt.
             shown = members[np.argmin(np.where(solved, attempts.lengths[members], np.iinfo(np.int64).max))]
             kinds.append((-int(solved.sum()), -len(members), int(shown)))
@@ -43,7 +43,7 @@ def record(world: World, attempts: Attempts, *, most: int = MOST_STRATEGIES) -> 
                     "rooms": visited[np.sort(first)].tolist(),
                     "count": -count,
                     "successes": -successes,
-                    "solved": bool(attempts.success[shown]),
+                    "solved": bool(attempts.solved[shown]),
                     "steps": int(attempts.lengths[shown]),
                 }
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from polychromic.envs.protocol import World
-from polychromic.envs.registry import recorded_options, short_name, world_for
+from polychromic.envs.registry import find_spec, recorded_options, short_name, world_for
 from polychromic.errors import UserError
 from polychromic.files import Float, Int, checked, read_json
 from polychromic.policies.files import SavedPolicy, available_policies, load_policy
@@ -106,13 +106,15 @@ def pretrained_of(target: Target, given: str = "") -> SavedPolicy:
     if not target.is_run and not given:
         return target.saved
     task = short_name(target.described.get("task") or target.saved.info.task)
-    if not given and task not in available_policies():
-        raise UserError(f"pretrained is missing: no policy for {task} is shipped; give the one that the run began with")
-    saved = load_policy(given or task)
+    spec = find_spec(task)
+    policy = given or (spec.base_policy if spec else "")
+    if not policy:
+        raise UserError(f"pretrained is missing: {task} has no base policy; give the one that the run began with")
+    saved = load_policy(policy)
     found, wanted = parameters_hash(saved.params), target.described.get("policy", "")
     if wanted and found != wanted:
         raise UserError(
-            f"pretrained is {given or task} with parameters {found}, but {target.name} began with {wanted}; "
+            f"pretrained is {policy} with parameters {found}, but {target.name} began with {wanted}; "
             "give the policy that the run began with"
         )
     return saved

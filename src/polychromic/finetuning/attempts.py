@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.envs.protocol import World
+from polychromic.errors import UserError
 from polychromic.finetuning.collect import label_visits
-from polychromic.finetuning.play import note_success, play
+from polychromic.finetuning.play import Successes, join_successes, play
 from polychromic.policies.inference import CACHED_ROWS, Evaluator
 
 NO_ACTION = -1  # fills `Attempts.actions` after the end of an attempt
@@ -21,7 +22,7 @@ class Attempts:
     """What came of K attempts, one entry each. Worlds without noise replay them exactly from `actions`."""
 
     rewards: NDArray[np.float32]  # what the world paid, [K]
-    success: NDArray[np.bool_]  # whether the goal was reached, [K]
+    success: NDArray[np.bool_] | None  # whether the goal was reached, [K]; None if the world does not say
     lengths: NDArray[np.int64]  # steps taken, [K]
     strategies: NDArray[np.uint64]  # which set of places (rooms) was visited: equal numbers, equal sets, [K]
     entropies: NDArray[np.float64]  # mean entropy of the policy over the steps, in nats, at the temperature played, [K]
@@ -35,9 +36,16 @@ class Attempts:
         """The places of one attempt in order, its first and its last among them, [length + 1]."""
         return self.places[attempt, : self.lengths[attempt] + 1]
 
+    @property
+    def solved(self) -> NDArray[np.bool_]:
+        """`success` where it must be known."""
+        if self.success is None:
+            raise UserError("the world does not say which episodes succeed; give from_gymnasium(success=…)")
+        return self.success
+
     def rescaled_rewards(self, horizons: NDArray[np.int64], penalty: float) -> NDArray[np.float64]:
         """1 − penalty · t / H for a success after t steps and 0 for a failure, [K]; `horizons` holds each H, [K]."""
-        return np.where(self.success, 1.0 - penalty * self.lengths / horizons, 0.0)
+        return np.where(self.solved, 1.0 - penalty * self.lengths / horizons, 0.0)
 
 
 def attempt(
@@ -52,7 +60,12 @@ def attempt(
     together = CACHED_ROWS if evaluator.policy.begin is not None else max(1, len(state))
     firsts = range(0, max(1, len(state)), together)
     parts = [_attempt(evaluator, world, state[first : first + together], rng, temperature) for first in firsts]
-    return Attempts(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Attempts)))
+    joined = {
+        one.name: np.concatenate([getattr(part, one.name) for part in parts])
+        for one in fields(Attempts)
+        if one.name != "success"
+    }
+    return Attempts(**joined, success=join_successes([part.success for part in parts], [len(part) for part in parts]))
 
 
 def attempt_all(
@@ -66,7 +79,7 @@ def attempt_all(
 def _attempt(evaluator: Evaluator, world: World, state: Any, rng: np.random.Generator, temperature: float) -> Attempts:
     """All rows of `state` in one call a step."""
     num, horizon = len(state), int(world.horizon)
-    rewards, lengths, success = np.zeros(num, np.float32), np.zeros(num, np.int64), np.zeros(num, np.bool_)
+    rewards, lengths, successes = np.zeros(num, np.float32), np.zeros(num, np.int64), Successes(world, state)
     entropies = np.zeros(num)
     actions = np.full((num, horizon), NO_ACTION, np.int32)
     places = np.zeros((num, horizon + 1), np.int64)
@@ -78,10 +91,10 @@ def _attempt(evaluator: Evaluator, world: World, state: Any, rng: np.random.Gene
         lengths[live] += 1
         actions[live, step] = moment.actions
         places[live, step + 1] = world.places(moment.state)
-        note_success(world, moment, success, rewards)
+        successes.note(moment)
     row, column = np.nonzero(np.arange(horizon + 1) <= lengths[:, None])
     strategies = label_visits(row, places[row, column], num)
-    return Attempts(rewards, success, lengths, strategies, entropies / np.maximum(lengths, 1), places, actions)
+    return Attempts(rewards, successes.known, lengths, strategies, entropies / np.maximum(lengths, 1), places, actions)
 
 
 def entropy(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:

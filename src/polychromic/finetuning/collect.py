@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polychromic.core.returns import discounted_return
 from polychromic.envs.protocol import World
 from polychromic.errors import UserError
-from polychromic.finetuning.play import note_success, play
+from polychromic.finetuning.play import Successes, join_successes, play
 from polychromic.finetuning.rollouts import Rollouts
 from polychromic.policies.inference import Evaluator
 
@@ -155,7 +155,7 @@ class Steps:
     rewards: NDArray[np.float32]
     offsets: NDArray[np.int64]
     terminated: NDArray[np.bool_]
-    success: NDArray[np.bool_]
+    success: NDArray[np.bool_] | None
     final_values: NDArray[np.float32]
     first_places: NDArray[np.int64]  # [K], before the first step
     places: NDArray[np.int64]  # [S], after each step
@@ -190,8 +190,8 @@ def roll(
     columns: dict[str, list[NDArray[Any]]] = {}
     by_time: dict[str, Any] = {"states": [], "live": [], "memories": []}
     first_places = np.asarray(world.places(state))
-    terminated, success, final_values = np.zeros(num, bool), np.zeros(num, bool), np.zeros(num, np.float32)
-    returns = np.zeros(num)
+    terminated, final_values = np.zeros(num, bool), np.zeros(num, np.float32)
+    successes = Successes(world, state)
     moments = play(evaluator, world, state, rng, memory=memory, temperature=temperature, keep_states=keep_states)
     for moment in moments:
         live, result = moment.live, moment.result
@@ -214,8 +214,7 @@ def roll(
         }
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
-        returns[live] += result.reward
-        note_success(world, moment, success, returns)
+        successes.note(moment)
         terminated[live] = result.terminated
         cut = result.truncated & ~result.terminated
         if cut.any():
@@ -232,7 +231,7 @@ def roll(
         **arrays,
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         terminated=terminated,
-        success=success,
+        success=successes.known,
         final_values=final_values,
         first_places=first_places,
         **by_time,
@@ -269,13 +268,14 @@ def _join(parts: Sequence[Steps]) -> Steps:
     """Trunks and vines one after another; states by time are no longer needed."""
     if len(parts) == 1:
         return parts[0]
-    names = (*FLAT, "terminated", "success", "final_values", "first_places")
+    names = (*FLAT, "terminated", "final_values", "first_places")
     ends = np.cumsum([part.offsets[-1] for part in parts])
     offsets = [parts[0].offsets] + [part.offsets[1:] + end for part, end in zip(parts[1:], ends, strict=False)]
     return Steps(
         obs={name: np.concatenate([part.obs[name] for part in parts]) for name in parts[0].obs},
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
         offsets=np.concatenate(offsets),
+        success=join_successes([part.success for part in parts], [len(part.terminated) for part in parts]),
         states=[],
         live=[],
         memories=[],

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from polychromic.errors import UserError
 from polychromic.files import read_table
 from polychromic.finetuning.config import Config, make_config
 from polychromic.finetuning.config_check import functions_in
-from polychromic.finetuning.loop import Result, Watcher, check_run, finetune
+from polychromic.finetuning.loop import Result, check_run, check_world, finetune
+from polychromic.finetuning.progress import Watcher
 from polychromic.finetuning.run import is_done
+from polychromic.finetuning.settle import settle
 from polychromic.finetuning.start import prepare
 from polychromic.trust import consent
-
-FAINT = 0.05  # warn if the polychromic signal is below this share of GAE's
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,11 @@ class Arguments:
 
 # What a settings file may hold besides the fields of Config.
 TASK_OPTIONS: dict[str, type] = {"policy": str, "horizon": int, "time_penalty": float, "observation": str, "wandb": str}
+# What only set advantages read.
+OF_SETS = (
+    *("set_credit", "set_size", "num_sets", "set_former", "credit", "objective", "diversity", "window"),
+    *("polychromic_weight", "polychromic_schedule", "return_range", "return_map"),
+)
 
 
 def finetune_command(args: Sequence[str]) -> int:
@@ -78,17 +82,14 @@ def finetune_command(args: Sequence[str]) -> int:
         horizon=given.horizon,
         time_penalty=given.time_penalty,
     )
+    check_world(world, saved, config)
     out = given.out or Path("runs") / f"{given.task}-{config.method}-{config.seed}"
+    config = settle(world, saved, config, out)
     check_run(world, saved, config, out)
     if is_done(out):
         result = finetune(world, saved, config, out=out)
     else:
-        with _wandb(given.wandb, out, config) as also, _bar(config, given.task) as show:
-
-            def watch(iteration: int, metrics: Mapping[str, Any]) -> None:
-                show(iteration, metrics)
-                also(iteration, metrics)
-
+        with _wandb(given.wandb, out, config) as watch:
             result = finetune(world, saved, config, out=out, watch=watch)
     _summarise(result, out)
     return 0
@@ -102,10 +103,13 @@ def parse(args: Sequence[str]) -> tuple[Arguments, Config]:
     chosen = {"method": settings.pop("method", "poly-ppo"), "preset": settings.pop("preset", "default")}
     chosen |= {"method": first.config.method} if "method" in named else {}
     chosen |= {"preset": first.preset} if "preset" in named else {}
+    if "task" in settings:
+        raise UserError(f"settings: {first.settings} has task = {settings['task']!r}; give the task as TASK")
     options = {name: _task_option(name, settings.pop(name)) for name in TASK_OPTIONS if name in settings}
     explicit = {name: value for name, value in asdict(first.config).items() if name in named and name != "method"}
     # Defaults depend on the method and the task, some on other settings: pass everything that is given at once.
     config = make_config(chosen["method"], first.task, preset=chosen["preset"], **{**settings, **explicit})
+    _refuse_unused(explicit, config)
     shown = Arguments(task=first.task, preset=chosen["preset"], config=_Unchecked(**asdict(config)), **options)
     return tyro.cli(Arguments, args=list(args), default=shown, prog="polychromic finetune"), config
 
@@ -116,6 +120,7 @@ def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
     They are parsed twice with defaults that differ everywhere: a value that is the same in both was given.
     """
     rest = [arg for arg in args if arg not in ("-h", "--help")]  # help is shown once the defaults are known
+    _refuse_unknown(rest)
     config = _Unchecked()
     other = _Unchecked(**{name: _another(name, value) for name, value in asdict(config).items()})
     defaults = (Arguments(config=config), Arguments(preset="", config=other))
@@ -124,6 +129,31 @@ def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
     )
     values, others = ({**vars(given), **vars(given.config)} for given in (first, second))
     return first, frozenset(name for name in values if values[name] == others[name])
+
+
+def _refuse_unknown(args: Sequence[str]) -> None:
+    """Refuse an option that is none, with the one that was meant: tyro would rather show one that contains it."""
+    names = [one.name for one in fields(Arguments) if one.name not in ("task", "config")]
+    names += [one.name for one in fields(Config)]
+    known = [name.replace("_", "-") for name in names]
+    for arg in args:
+        given = arg.partition("=")[0].removeprefix("--").replace("_", "-")
+        if arg.startswith("--") and given not in known and given.removeprefix("no-") not in known:
+            near = difflib.get_close_matches(given, known, n=1)
+            hint = f"did you mean '--{near[0]}'?" if near else "see polychromic finetune --help"
+            raise UserError(f"no option '--{given}'; {hint}")
+
+
+def _refuse_unused(explicit: Mapping[str, Any], config: Config) -> None:
+    """Refuse options on the command line that a method without sets would ignore."""
+    if not config.polychromic:
+        for name in OF_SETS:
+            if name in explicit:
+                option = name.replace("_", "-")
+                raise UserError(
+                    f"--{option} is {explicit[name]}, but {config.method} has no sets to use it for; leave it out, or "
+                    "choose --method poly-ppo"
+                )
 
 
 def _another(name: str, value: Any) -> Any:
@@ -151,33 +181,6 @@ def _task_option(name: str, value: Any) -> Any:
 
 
 @contextmanager
-def _bar(config: Config, task_name: str) -> Iterator[Watcher]:
-    """A progress line on the terminal during a run."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None if console.width > 100 else 8),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[metrics]}"),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(f"{config.method} {task_name}", total=config.iterations, metrics="compiling")
-        evaluated = ""
-
-        def watch(iteration: int, metrics: Mapping[str, Any]) -> None:
-            nonlocal evaluated
-            if "success" in metrics:
-                evaluated = f" │ evaluated: success {metrics['success']:.2f}, coverage {metrics['coverage']:.2f}"
-            shown = f"success {metrics['successes']:.2f}, {metrics['distinct_per_group']:.1f} strategies"
-            if console.width > 100:
-                shown += f", {metrics['steps'] / metrics['seconds'] / 1000:.1f}k steps/s{evaluated}"
-            progress.update(task, completed=iteration + 1, metrics=shown)
-
-        yield watch
-
-
-@contextmanager
 def _wandb(project: str, out: Path, config: Config) -> Iterator[Watcher]:
     if not project:
         yield lambda _iteration, _metrics: None
@@ -190,14 +193,9 @@ def _wandb(project: str, out: Path, config: Config) -> Iterator[Watcher]:
 
 def _summarise(result: Result, out: Path) -> None:
     last = result.evaluations[-1]
-    passes = ", ".join(f"{name} {value:.3f}" for name, value in last.items() if name.startswith("pass@"))
-    print(f"success {last['success']:.3f}, reward {last['reward']:.3f}, coverage {last['coverage']:.2f}, {passes}")
-    ratios = [line["polychromic_to_gae"] for line in result.metrics if "polychromic_to_gae" in line]
-    config = result.policy.info.made.get("config", {})
-    apart = config.get("normalise") == "joint" and config.get("set_credit", "window") == "window"
-    if ratios and apart and sum(ratios) / len(ratios) < FAINT:
-        print(
-            f"polychromic advantages were {sum(ratios) / len(ratios):.2%} of the size of GAE's: normalised together, "
-            "they hardly count; --normalise per-kind gives both the same weight"
-        )
+    if "success" in last:
+        passes = ", ".join(f"{name} {value:.3f}" for name, value in last.items() if name.startswith("pass@"))
+        print(f"success {last['success']:.3f}, reward {last['reward']:.3f}, coverage {last['coverage']:.2f}, {passes}")
+    else:
+        print(f"return {last['return']:.4g}, {last['distinct_strategies']:.1f} strategies a configuration")
     print(f"run: {out}")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+import numpy as np
+
 from polychromic.envs.registry import find_spec
 from polychromic.errors import UserError
 from polychromic.finetuning.config_check import (
@@ -17,7 +19,8 @@ from polychromic.finetuning.config_check import (
     largest_group,
     nearest,
 )
-from polychromic.trust import import_named, is_name
+from polychromic.finetuning.functions import named_function
+from polychromic.trust import is_name
 
 Schedule = Literal["constant", "linear", "cosine"]
 
@@ -83,7 +86,8 @@ class Config:
     return_range: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest return of the task; returns are mapped to [0, 1] with it for the set objective."""
     return_map: str = "range"
-    """How returns are mapped to [0, 1]: range (by return_range), or your own package.module:function of returns."""
+    """How returns are mapped to [0, 1]: range (by return_range), clipped (the same, and what leaves it counts as its
+    ends), or your own package.module:function of returns."""
 
     # ---- advantages
     advantage: Literal["gae", "return", "grpo", "rloo"] = "gae"
@@ -222,6 +226,11 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
     readings = {**PRESETS[preset], **(_PAPER_SETS if preset == "paper" and method.startswith("poly") else {})}
     spec = find_spec(task) if task else None
     good_here = spec.settings_for(method, preset, changes) if spec else {}
+    for name in good_here:
+        if name not in known:
+            raise UserError(
+                f"the settings of task '{task}' have {name}, which is not a setting; {nearest(name, known)}"
+            )
     config = Config(**{**readings, **METHODS[method], **good_here, **changes, "method": method})
     if config.set_credit != "window" and changes.get("window", -1) != -1:
         raise UserError(
@@ -233,7 +242,11 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
 def in_unit_range(config: Config) -> Callable[..., Any]:
     """What maps the returns of a group to [0, 1]."""
     low, high = config.return_range
-    return load_callable("return_map", config.return_map, {"range": lambda returns: (returns - low) / (high - low)})
+    known: dict[str, Callable[..., Any]] = {
+        "range": lambda returns: (returns - low) / (high - low),
+        "clipped": lambda returns: np.clip((returns - low) / (high - low), 0.0, 1.0),
+    }
+    return load_callable("return_map", config.return_map, known)
 
 
 def scheduled(value: float, schedule: Schedule, progress: float) -> float:
@@ -252,10 +265,7 @@ def load_callable(field: str, name: str, known: Mapping[str, Callable[..., Any]]
     if not is_name(name):
         hint = nearest(name, known)
         raise UserError(f"{field} is {name!r}; {hint}choose one of {', '.join(known)}, or package.module:function")
-    function = import_named(field, name)
-    if not callable(function):
-        raise UserError(f"{field} is {name!r}, which is not a function")
-    return function  # type: ignore[no-any-return]
+    return named_function(field, name)
 
 
 __all__ = [

@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from polychromic.errors import UserError
+from polychromic.finetuning.functions import name_of
 
 # Fields that hold the name of a function: these, or a user's own as package.module:function.
 NAMED_FUNCTIONS: dict[str, tuple[str, ...]] = {
@@ -18,14 +19,15 @@ NAMED_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "set_former": ("random", "disjoint"),
     "objective": ("polychromic", "mean-return", "best-of"),
     "diversity": ("distinct",),
-    "return_map": ("range",),
+    "return_map": ("range", "clipped"),
 }
 # Objectives whose average over all sets needs no enumeration, with the diversities that this holds for (None: any).
 CLOSED_FORMS: dict[str, tuple[str, ...] | None] = {"polychromic": ("distinct",), "mean-return": None, "best-of": None}
 MOST_SETS = 1_000_000
 
 _AT_LEAST: dict[str, int] = {
-    **dict.fromkeys(("iterations", "budget", "configurations_per_iteration", "set_size", "epochs"), 1),
+    **dict.fromkeys(("iterations", "budget", "configurations_per_iteration", "epochs"), 1),
+    "set_size": 2,
     **dict.fromkeys(("minibatch_size", "evaluation_rollouts", "checkpoint_every"), 1),
     **dict.fromkeys(
         ("seed", "rollouts_per_state", "forks_per_rollout", "num_sets", "evaluate_every", "kept_policies"), 0
@@ -33,6 +35,7 @@ _AT_LEAST: dict[str, int] = {
     **dict.fromkeys(("ucb", "clip", "kl_coefficient", "value_coefficient", "entropy_coefficient"), 0),
     "window": -1,
 }
+_WHY_AT_LEAST = {"window": " (-1: all steps)", "set_size": ": a set of one has no diversity"}
 _ABOVE_0 = ("actor_learning_rate", "critic_learning_rate", "max_grad_norm", "temperature")
 _SHARES = ("discount", "gae_lambda", "polychromic_weight")
 _LARGEST_SEED = 2**63 - 1
@@ -79,8 +82,11 @@ def _of_type(name: str, value: Any, hint: Any) -> Any:
     if hint is float:
         return _finite(name, value, value)
     if hint is str:
+        if name in NAMED_FUNCTIONS and callable(value):
+            return name_of(value)
         if not isinstance(value, str):
-            raise UserError(f"{name} is {value!r}; it must be a string")
+            or_function = " or a function" if name in NAMED_FUNCTIONS else ""
+            raise UserError(f"{name} is {value!r}; it must be a string{or_function}")
         return value
     if not (isinstance(value, tuple | list) and len(value) == len(get_args(hint))):
         raise UserError(f"{name} is {value!r}; it must be {len(get_args(hint))} numbers")
@@ -99,7 +105,7 @@ def check_ranges(config: Any, methods: dict[str, dict[str, Any]]) -> None:
         raise UserError(f"method is {config.method!r}; {nearest(config.method, methods)}choose one of {_list(methods)}")
     for name, least in _AT_LEAST.items():
         if getattr(config, name) < least:
-            more = " (-1: all steps)" if name == "window" else ""
+            more = _WHY_AT_LEAST.get(name, "")
             raise UserError(f"{name} is {getattr(config, name)}; it must be at least {least}{more}")
     if config.seed > _LARGEST_SEED:
         raise UserError(f"seed is {config.seed}; it must be at most {_LARGEST_SEED}")
@@ -137,8 +143,6 @@ def check_together(config: Any, methods: dict[str, dict[str, Any]]) -> None:
             f"set_size is {config.set_size}, but a group has {size} rollouts; sets are compared with each other, "
             f"so set_size must be at most {size - 1}"
         )
-    if config.set_size < 2:
-        raise UserError(f"set_size is {config.set_size}; a set of one has no diversity, so it must be at least 2")
     if config.forks_per_rollout == 0 and not config.initial_states_form_groups:
         raise UserError(
             "forks_per_rollout is 0 and initial_states_form_groups is False: no group is left for set advantages"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,23 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.core.metrics import coverage, pass_at_k
-from polychromic.envs.protocol import World, description
-from polychromic.errors import Diverged, UserError
+from polychromic.envs.protocol import World, check_is_world, description, task_name
+from polychromic.errors import Diverged, Notice, UserError
 from polychromic.files import read_lines
 from polychromic.finetuning.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS, VisitCounts, estimate
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.collect import FORK_RULES, collect
 from polychromic.finetuning.config import Config, in_unit_range, load_callable, make_config, scheduled
+from polychromic.finetuning.functions import local_functions
+from polychromic.finetuning.progress import Watcher, progress_bar
 from polychromic.finetuning.rollouts import Rollouts, Targets
-from polychromic.finetuning.run import Checkpoint, Run, Unsaved, check_folder, is_done, kept_policy_name
+from polychromic.finetuning.run import Checkpoint, Run, Unsaved, check_folder, has_begun, is_done, kept_policy_name
+from polychromic.finetuning.settle import faint_signal, settle
 from polychromic.finetuning.update import Coefficients, Learner, all_finite, init_learner, update
 from polychromic.policies.files import PolicyInfo, SavedPolicy, load_policy, save_policy
 from polychromic.policies.fit import check_fits
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.protocol import Params, Policy
 from polychromic.policies.tensors import parameters_hash
-
-Watcher = Callable[[int, Mapping[str, Any]], None]
 
 # A stream of random numbers for each purpose, so that no two of them ever coincide.
 COLLECTING, DEALING, EVALUATING = 1, 2, 3
@@ -51,6 +53,7 @@ def finetune(
     *,
     out: Path | str | None = None,
     watch: Watcher | None = None,
+    progress: bool = True,
     **settings: Any,
 ) -> Result:
     """Fine-tune a policy on all configurations of a world.
@@ -62,16 +65,33 @@ def finetune(
             their fields as further arguments.
         out: a folder for the run. The same call resumes an interrupted run; a complete one is only read.
         watch: called after every iteration with its number and metrics.
+        progress: whether to show a bar while the run goes on, if there is a terminal.
     """
-    config = chosen_config(config, settings)
+    config = chosen_config(config, settings, world)
     saved = as_saved(policy)
+    check_world(world, saved, config)
+    config = settle(world, saved, config, out)
     check_run(world, saved, config, out)
-    if out is None:
+    with progress_bar(config, task_name(world), shown=progress) as show:
+
+        def watching(iteration: int, figures: Mapping[str, Any]) -> None:
+            show(iteration, figures)
+            if watch:
+                watch(iteration, figures)
+
+        result = _finetune(world, saved, config, None if out is None else Path(out), watching)
+    if faint := faint_signal(result.metrics, config):
+        warnings.warn(faint, Notice, stacklevel=2)
+    return result
+
+
+def _finetune(world: World, saved: SavedPolicy, config: Config, folder: Path | None, watch: Watcher) -> Result:
+    """A run whose choices are settled and checked."""
+    if folder is None:
         unsaved = Unsaved()
         active = ActiveRun(config, unsaved, Checkpoint(0, init_learner(saved.params, config), {}))
         train(world, saved, [active], watch=watch)
         return Result(result_policy(saved, active.learner, config), unsaved.metrics, unsaved.evaluations)
-    folder = Path(out)
     if not is_done(folder):
         with Run(folder, describe_run(world, saved, config)) as run:
             active = ActiveRun(config, run, run.resume(init_learner(saved.params, config)))
@@ -79,20 +99,40 @@ def finetune(
     return read_result(folder, saved)
 
 
-def chosen_config(config: Config | None, settings: Mapping[str, Any]) -> Config:
-    """A configuration that was given, or the one of these settings."""
+def chosen_config(config: Config | None, settings: Mapping[str, Any], world: World) -> Config:
+    """A configuration that was given, or the one of these settings, without vines where there are no forks."""
     if config is not None and settings:
         raise UserError(f"config is given, and {', '.join(settings)} too; change the configuration instead")
-    return config or make_config(**settings)
+    return config or make_config(**{**({} if world.can_fork else {"forks_per_rollout": 0}), **settings})
 
 
 def check_run(world: World, policy: SavedPolicy, config: Config, out: Path | str | None = None) -> None:
     """Refuse what cannot run before anything is written: functions, world and folder must go with the settings."""
+    check_is_world(world)
     load_callable("fork_rule", config.fork_rule, FORK_RULES)
     load_callable("set_former", config.set_former, SET_FORMERS)
     load_callable("objective", config.objective, OBJECTIVES)
     load_callable("diversity", config.diversity, DIVERSITIES)
     in_unit_range(config)
+    check_world(world, policy, config)
+    if out is not None:
+        check_folder(Path(out), describe_run(world, policy, config))
+        _check_resumable(Path(out), config)
+
+
+def _check_resumable(folder: Path, config: Config) -> None:
+    """Refuse to go on with a run whose functions cannot be imported: nobody knows whether they are still the same."""
+    if has_begun(folder) and not is_done(folder):
+        for field, name in local_functions(asdict(config)).items():
+            raise UserError(
+                f"out: {folder} holds an interrupted run with {field} = {name!r}, a function that cannot be imported "
+                "by its name, so that it cannot be resumed; give another folder, and define the function at the top of "
+                "a module if runs are to be resumed"
+            )
+
+
+def check_world(world: World, policy: SavedPolicy, config: Config) -> None:
+    """Refuse a policy or settings that do not go with the world."""
     if config.configurations_per_iteration > world.num_configurations:
         raise UserError(
             f"configurations_per_iteration is {config.configurations_per_iteration}, the world has "
@@ -103,14 +143,12 @@ def check_run(world: World, policy: SavedPolicy, config: Config, out: Path | str
             "the world names no places, so all rollouts would count as alike; "
             "give from_gymnasium(place=…), or token_world(place=… or label=…)"
         )
-    if config.forks_per_rollout and not world.can_fork:
+    if config.forks_per_rollout not in (0, Config.forks_per_rollout) and not world.can_fork:
         raise UserError(
             f"forks_per_rollout is {config.forks_per_rollout}, but this world cannot be forked; "
             "give forks_per_rollout = 0: every method runs without vines"
         )
     check_fits(policy, world, other_task=True)
-    if out is not None:
-        check_folder(Path(out), describe_run(world, policy, config))
 
 
 def as_saved(policy: SavedPolicy | tuple[Policy, Params]) -> SavedPolicy:
@@ -269,7 +307,7 @@ def rollout_metrics(rollouts: Rollouts) -> dict[str, Any]:
         "trajectories": rollouts.num_trajectories,
         "configurations": np.unique(rollouts.configurations).tolist(),
         "return": float(rollouts.returns[trunks].mean()),
-        "successes": float(rollouts.success[trunks].mean()),
+        **({} if rollouts.success is None else {"successes": float(rollouts.success[trunks].mean())}),
     }
 
 
@@ -282,22 +320,29 @@ def evaluation_if_due(world: World, saved: SavedPolicy, active: ActiveRun) -> di
 
 
 def evaluate_briefly(world: World, saved: SavedPolicy, active: ActiveRun) -> dict[str, Any]:
-    """Success, reward, pass@k, coverage and distinct (successful) strategies over all configurations, temperature 1."""
+    """Return, strategies and, where it is known, success: of all configurations, at temperature 1."""
     each = active.config.evaluation_rollouts
     evaluator = Evaluator(saved.policy, active.learner.params, world.tables())
     rng = random_stream(active.config.seed, EVALUATING, active.iteration)
     attempts = attempt_all(evaluator, world, rng, attempts=each)
+    strategies = attempts.strategies.reshape(world.num_configurations, each)
+    mean_return = float(attempts.rewards.reshape(world.num_configurations, each).mean())
+    found = {
+        "return": mean_return,
+        "reward": mean_return,  # its name in runs of earlier versions
+        "entropy": float(attempts.entropies.mean()),
+        "distinct_strategies": float(np.mean([len(np.unique(row)) for row in strategies])),
+    }
+    if attempts.success is None:
+        return found
     solved = attempts.success.reshape(world.num_configurations, each)
     successes = solved.sum(axis=1)
-    strategies = attempts.strategies.reshape(world.num_configurations, each)
     ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k <= each]
     passed = pass_at_k(each, successes, ks).mean(axis=0)
     return {
         "success": float(successes.mean() / each),
-        "reward": float(attempts.rewards.reshape(world.num_configurations, each).mean()),
+        **found,
         "coverage": coverage(successes),
-        "entropy": float(attempts.entropies.mean()),
-        "distinct_strategies": float(np.mean([len(np.unique(row)) for row in strategies])),
         "distinct_successful_strategies": float(
             np.mean([len(np.unique(row[won])) for row, won in zip(strategies, solved, strict=True)])
         ),

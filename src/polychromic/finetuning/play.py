@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,13 +74,31 @@ def play(
         step += 1
 
 
-def note_success(world: World, moment: Moment, success: NDArray[np.bool_], returns: NDArray[Any]) -> None:
-    """Write into `success` [K] which of the rows that just ended have succeeded.
+class Successes:
+    """Which of K rows have succeeded, by the world's own word."""
 
-    Where the world does not say, a return above 0 counts; `returns` [K] holds what each row has collected.
-    """
-    ended = moment.ended
-    if ended.any():
-        rows = moment.live[ended]
-        told = world.succeeded(moment.state)
-        success[rows] = returns[rows] > 0 if told is None else told[ended]
+    def __init__(self, world: World, state: Any) -> None:
+        self._world = world
+        self._won = np.zeros(len(state), bool)
+        self._told = world.succeeded(state) is not None
+
+    def note(self, moment: Moment) -> None:
+        """Ask about the rows that just ended."""
+        ended = moment.ended
+        if ended.any() and (told := self._world.succeeded(moment.state)) is not None:
+            self._won[moment.live[ended]] = told[ended]
+            self._told = True
+
+    @property
+    def known(self) -> NDArray[np.bool_] | None:
+        """[K], or None if the world did not say."""
+        return self._won if self._told else None
+
+
+def join_successes(parts: Sequence[NDArray[np.bool_] | None], sizes: Sequence[int]) -> NDArray[np.bool_] | None:
+    """Of several batches of these sizes; one that was told nothing beside others that were has had no success."""
+    if all(part is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.zeros(size, bool) if part is None else part for part, size in zip(parts, sizes, strict=True)]
+    )

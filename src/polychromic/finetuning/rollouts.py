@@ -27,7 +27,7 @@ class Rollouts:
     offsets: NDArray[np.int64]  # [K + 1]
     configurations: NDArray[np.int64]  # of each trajectory, [K]
     terminated: NDArray[np.bool_]  # ended by the task itself and not by the time limit, [K]
-    success: NDArray[np.bool_]  # reached the goal, [K]
+    success: NDArray[np.bool_] | None  # reached the goal, [K]; None if the world does not say
     final_values: NDArray[np.float32]  # V of the state after the last step, [K]; 0 where terminated
     labels: NDArray[np.uint64]  # which set of places it visited, [K]: equal labels, equal sets
     groups: NDArray[np.int64]  # trajectories that share their first state, [G, N]

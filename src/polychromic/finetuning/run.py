@@ -110,7 +110,7 @@ class Run:
         try:
             check_folder(folder, described)  # again, now that no other process can change it
             remove_partial(folder, WHOLE)
-            if not (folder / "config.json").exists() or not _has_begun(folder):
+            if not (folder / "config.json").exists() or not has_begun(folder):
                 with self._telling(everywhere=True):
                     write_json(folder / "config.json", described)
         except BaseException:
@@ -310,7 +310,7 @@ def check_logs(folder: Path) -> None:
             raise UserError(f"{log} is damaged: it was changed after its run ended")
 
 
-def _has_begun(folder: Path) -> bool:
+def has_begun(folder: Path) -> bool:
     """Whether a run's folder holds anything that a new description would contradict."""
     log = folder / "metrics.jsonl"
     return is_done(folder) or (folder / "checkpoint.safetensors").exists() or (log.exists() and log.stat().st_size > 0)
@@ -333,7 +333,7 @@ def check_folder(folder: Path, description: Mapping[str, Any]) -> None:
         described = read_json(path, _Description)
     except UserError as error:
         raise UserError(f"out: {path} was not written by polychromic finetune ({error}); give a new folder") from error
-    if not _has_begun(folder):
+    if not has_begun(folder):
         return
     for name, (before, now) in _differences(described, json.loads(json.dumps(description))):
         raise UserError(

@@ -31,6 +31,7 @@ from polychromic.finetuning.loop import (
     train,
 )
 from polychromic.finetuning.run import Run, is_done
+from polychromic.finetuning.settle import settle
 from polychromic.finetuning.update import (
     COMPILER_OPTIONS,
     Coefficients,
@@ -73,12 +74,13 @@ def finetune_seeds(
         out: the folder of the runs. The same call resumes interrupted runs.
         devices: JAX devices. Not given: all.
     """
-    config = chosen_config(config, settings)
+    config = chosen_config(config, settings, world)
     devices = list(devices or jax.devices())
     if not seeds or len(set(seeds)) != len(seeds) or len(seeds) % len(devices):
         raise UserError(
             f"seeds is {list(seeds)}; give distinct seeds, a multiple of {len(devices)} (the number of devices)"
         )
+    config = settle(world, saved, config)
     folders = {seed: Path(out) / str(seed) for seed in seeds}
     for seed, folder in folders.items():
         check_run(world, saved, replace(config, seed=seed), folder)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from polychromic.envs.protocol import World
 from polychromic.envs.registry import spec_of, world_for
 from polychromic.errors import UserError
-from polychromic.policies.files import SavedPolicy, load_policy
+from polychromic.policies.files import SavedPolicy, available_policies, load_policy
 from polychromic.policies.fit import check_fits
 
 
@@ -44,4 +45,10 @@ def base_policy_of(task: str) -> str:
             f"policy is missing: {spec.name} has no base policy; give --policy FILE, "
             f"or make one with polychromic pretrain {spec.name}"
         )
-    return spec.base_policy
+    shipped = spec.base_policy in available_policies()
+    if not shipped and not Path(spec.base_policy).is_file():
+        raise UserError(
+            f"policy is missing: the base policy of {spec.name}, {spec.base_policy}, is not there; give --policy FILE, "
+            f"or make it with polychromic pretrain {spec.name}"
+        )
+    return spec.base_policy if shipped else str(Path(spec.base_policy).resolve())

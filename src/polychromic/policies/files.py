@@ -52,8 +52,21 @@ class SavedPolicy:
     info: PolicyInfo
 
 
-def save_policy(path: str | os.PathLike[str], policy: Policy, params: Params, info: PolicyInfo | None = None) -> None:
-    """Write parameters and header; the file appears whole or not at all."""
+def save_policy(
+    path: str | os.PathLike[str],
+    policy: Policy | SavedPolicy,
+    params: Params = None,
+    info: PolicyInfo | None = None,
+) -> None:
+    """Write parameters and header; the file appears whole or not at all.
+
+    policy: a network, whose `params` and `info` follow; or all three in one, as `polychromic.finetune` gives them.
+    """
+    if isinstance(policy, SavedPolicy):
+        if params is not None or info is not None:
+            raise UserError("params and info are part of the policy that is given; leave them out")
+        save_policy(path, policy.policy, policy.params, policy.info)
+        return
     info = info or PolicyInfo()
     header = {
         "architecture": dict(policy.architecture),

@@ -15,7 +15,7 @@ from polychromic.policies.protocol import Policy
 if TYPE_CHECKING:
     from polychromic.envs.protocol import World
 
-ROWS = 2
+ROWS = 5  # not the number of actions of a world that people have
 
 
 def check_fits(saved: SavedPolicy, world: World, *, other_task: bool = False) -> None:
@@ -46,8 +46,11 @@ def _untraceable(policy: Policy, params: Any, world: World) -> str:
     inputs = world.inputs(world.start(np.zeros(ROWS, np.int64)))
     seen = {name: np.asarray(value) for name, value in inputs.items()}
     memory = (np.zeros((ROWS, policy.memory_size), np.float32),) if policy.memory_size else ()
+    tables: Any = world.tables()
     try:
-        outputs = jax.eval_shape(policy.apply, params, {**seen, **world.tables()}, *memory)
+        if tables and policy.encode is not None:
+            tables = jax.eval_shape(policy.encode, params, tables)
+        outputs = jax.eval_shape(policy.apply, params, {**seen, **tables}, *memory)
     except Exception as error:  # a network can fail in as many ways as there are layers
         return f"its network cannot read what the world shows ({_shown(seen)}): {_first_line(error)}"
     wanted = 3 if policy.memory_size else 2

@@ -22,6 +22,7 @@ from polychromic.errors import UserError
 from polychromic.policies import layers
 from polychromic.policies.layers import Array, Weights
 from polychromic.policies.protocol import Policy
+from polychromic.policies.spaces import spaces_policy
 from polychromic.policies.transformer import transformer_policy
 
 DIRECTIONS = 4
@@ -210,7 +211,12 @@ def cnn_policy(
 
 
 # What a file may name as its network; each builds a policy from the other entries of the architecture.
-NETWORKS: dict[str, Callable[..., Policy]] = {"mlp": mlp_policy, "cnn": cnn_policy, "transformer": transformer_policy}
+NETWORKS: dict[str, Callable[..., Policy]] = {
+    "mlp": mlp_policy,
+    "cnn": cnn_policy,
+    "transformer": transformer_policy,
+    "spaces": spaces_policy,
+}
 
 
 def build_policy(architecture: Mapping[str, Any]) -> Policy:
@@ -227,7 +233,7 @@ def _build(architecture: str) -> Policy:
         raise UserError(f"architecture: network is {network!r}; known networks are {', '.join(NETWORKS)}")
     try:
         return NETWORKS[network](**options)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, KeyError) as error:
         raise UserError(f"architecture: the network '{network}' refuses these options: {error}") from error
 
 

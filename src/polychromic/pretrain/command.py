@@ -20,11 +20,11 @@ from polychromic.errors import UserError
 def demos(
     task: tyro.conf.Positional[str],
     out: Path,
-    episodes: int = 1000,
-    first_seed: int = 0,
-    horizon: int = 100,
-    observation: Literal["partial", "full"] = "partial",
-    workers: int = 2,
+    episodes: int | None = None,
+    first_seed: int | None = None,
+    horizon: int | None = None,
+    observation: Literal["partial", "full"] | None = None,
+    workers: int | None = None,
 ) -> int:
     """Record demonstrations: minigrid's bot on BabyAI levels, a shortest path on FourRooms.
 
@@ -40,19 +40,12 @@ def demos(
         observation: the agent's 7 × 7 view or the whole grid.
         workers: processes.
     """
+    options = {name: value for name, value in locals().items() if name not in ("task", "out") and value is not None}
     spec = spec_of(task)
     if spec.demonstrate is None:
         raise UserError(f"task is {task}, which has no expert; choose a task that has one")
-    line = spec.demonstrate(
-        spec.recorded_name,
-        out=out,
-        episodes=episodes,
-        first_seed=first_seed,
-        horizon=horizon,
-        observation=observation,
-        workers=workers,
-    )
-    print(line)
+    _refuse_unknown(spec.name, spec.demonstrate, options)
+    print(spec.demonstrate(spec.name, out=out, **options))
     return 0
 
 
@@ -104,7 +97,7 @@ def pretrain(
     options = {name: value for name, value in locals().items() if name not in ("task", "out") and value is not None}
     if task == "all" and demonstrations is not None:
         raise UserError(f"demonstrations is {demonstrations}; give a file for one task, not for all")
-    specs = [spec_of(name) for name in (task_names() if task == "all" else [task])]
+    specs = [spec_of(task)] if task != "all" else [spec for spec in map(spec_of, task_names()) if spec.pretrain]
     for spec in specs:
         if spec.pretrain is None:
             raise UserError(f"task is {spec.name}, which has no recipe for a base policy (TaskSpec.pretrain)")

@@ -139,18 +139,19 @@ def pooled(method: Method) -> dict[str, Any] | None:
     if not results:
         return None
     most = min(result["attempts"] for result in results)
-    curves = [
-        pass_at_k(result["attempts"], result["configurations"]["successes"], np.arange(1, most + 1))
-        for result in results
-    ]
-    metrics: dict[str, Any] = {"pass_at_k": pass_curve(np.mean(curves, axis=0))}
+    metrics: dict[str, Any] = {}
+    if all("successes" in result["configurations"] for result in results):
+        curves = [
+            pass_at_k(result["attempts"], result["configurations"]["successes"], np.arange(1, most + 1))
+            for result in results
+        ]
+        metrics["pass_at_k"] = pass_curve(np.mean(curves, axis=0))
+        shares = np.mean([result["configurations"]["success"] for result in results], axis=0)
+        metrics["solved"] = np.round(shares, 4).tolist()
     for name in FIGURES:
         if any(name not in result["configurations"] for result in results):
-            continue  # a reward scale that these worlds do not have
+            continue  # a scale of rewards that these worlds do not have, or success that is not known
         metrics[name] = mean_of(np.mean([result["configurations"][name] for result in results], axis=0))
-    metrics["solved"] = np.round(
-        np.mean([result["configurations"]["success"] for result in results], axis=0), 4
-    ).tolist()
     metrics["attempts"] = [result["attempts"] for result in results]
     metrics["temperature"] = results[0]["temperature"]
     if len(results) == 1 and "exact" in results[0]:

@@ -15,7 +15,7 @@ from polychromic.files import Float, Int, read_lines
 from polychromic.finetuning.run import check_logs, is_done
 
 FIGURES = (*METRICS, *REWARDS)
-CURVES = ("success", "coverage", "entropy", "distinct_strategies")  # of evaluations during training
+CURVES = ("return", "success", "coverage", "entropy", "distinct_strategies")  # of evaluations during training
 METHOD_ORDER = ("pretrained", "reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
 
 
@@ -25,12 +25,7 @@ class _Metrics(TypedDict):
     trajectories: Int
 
 
-class _Evaluated(TypedDict):
-    iteration: Int
-    success: NotRequired[Float]
-    coverage: NotRequired[Float]
-    entropy: NotRequired[Float]
-    distinct_strategies: NotRequired[Float]
+_Evaluated = TypedDict("_Evaluated", {"iteration": Int, **dict.fromkeys(CURVES, NotRequired[Float])})  # type: ignore[misc]
 
 
 @dataclass(frozen=True)

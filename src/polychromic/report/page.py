@@ -26,7 +26,7 @@ from polychromic.report.compare import (
 )
 from polychromic.report.gather import Entry, gather
 from polychromic.report.table import Table, as_markdown
-from polychromic.report.tables import section_of, section_values, tables
+from polychromic.report.tables import section_of, section_values, success_known, tables
 
 STYLES = ("page.css", "viewer.css")
 SCRIPTS = ("dom.js", "chart.js", "figures.js", "heatmap.js", "grid.js", "viewer.js")
@@ -130,6 +130,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "gridShape": drawn.get("grid_shape", []),
         "legend": drawn.get("legend", {}),
         "section": section.metric if section else None,
+        "successKnown": success_known(comparison),
         "methods": [_method(method, section) for method in comparison.methods],
     }
 
@@ -157,12 +158,13 @@ def _method(method: Method, section: Section | None) -> dict[str, Any]:
 
 
 def _temperature_scan(method: Method) -> list[list[float]]:
-    """Temperature, success, low, high, in order, of the first policy with a scan; empty for its best temperature."""
+    """Temperature, success (or return), low, high, in order; of the first policy that was scanned, once."""
     # The key of a scan of temperatures in evaluation files is "sweep", from when it was called that.
     evaluations = [entry.evaluation for entry in method.entries if entry.evaluation]
-    tried: list[dict[str, Any]] = next((evaluation["sweep"] for evaluation in evaluations if "sweep" in evaluation), [])
-    points = [(point["temperature"], *(point["success"][name] for name in ("mean", "low", "high"))) for point in tried]
-    return [list(point) for point in sorted(points)] if method.key else []
+    tried: list[dict[str, Any]] = next((one["sweep"] for one in evaluations if "sweep" in one), [])
+    measure = "success" if all("success" in one for one in tried) else "return"
+    found = [(one["temperature"], *(one[measure][name] for name in ("mean", "low", "high"))) for one in tried]
+    return [list(point) for point in sorted(found)] if method.key else []
 
 
 def section_scripts(comparisons: Sequence[Comparison]) -> list[str]:

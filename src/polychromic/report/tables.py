@@ -10,6 +10,8 @@ from polychromic.report.compare import Comparison, Method, pooled
 from polychromic.report.table import Table
 
 NOTHING = "–"
+PAPER = ("paper %", "paper reward")
+OF_SUCCESS = ("success %", "coverage", "that succeed", "pass@k, largest k")
 PRETRAINED = "pretrained"
 
 
@@ -51,10 +53,10 @@ def _paper(comparison: Comparison, name: str) -> Mapping[str, Any]:
 
 
 def _main_table(comparisons: Sequence[Comparison]) -> Table:
-    scales = sorted(
-        {name for comparison in comparisons for method in comparison.methods for name in _scales(pooled(method))}
-    )
-    in_paper = any(_paper(comparison, "reward_success") for comparison in comparisons)
+    scales = sorted({name for one in comparisons for method in one.methods for name in _scales(pooled(method))})
+    in_paper = any(_paper(one, "reward_success") for one in comparisons)
+    known = any(success_known(one) for one in comparisons)
+    returns = any(not _scales(ours) for one in comparisons for method in one.methods if (ours := pooled(method)))
     rows = []
     for comparison in comparisons:
         theirs = _paper(comparison, "reward_success")
@@ -64,6 +66,7 @@ def _main_table(comparisons: Sequence[Comparison]) -> Table:
             row = {
                 "task": comparison.title,
                 "method": method.label,
+                "return": _with_interval(ours, "return"),
                 "success %": _percent(ours, "success"),
                 "paper %": NOTHING if success is None else f"{success:.1f}",
                 **{f"reward ({scale.removeprefix('reward_')})": _mean(ours, scale) for scale in scales},
@@ -75,7 +78,8 @@ def _main_table(comparisons: Sequence[Comparison]) -> Table:
                 "pass@k, largest k": _last_pass(ours),
                 "runs": str(len(method.results)) if ours else NOTHING,
             }
-            rows.append({name: cell for name, cell in row.items() if in_paper or not name.startswith("paper")})
+            hidden = (() if in_paper else PAPER) + (() if known else OF_SUCCESS) + (() if returns else ("return",))
+            rows.append({name: cell for name, cell in row.items() if name not in hidden})
     beside = ", beside the paper's Table 1" if in_paper else ""
     note = [f"Ours with 95 % intervals over configurations{beside}."]
     if scales:
@@ -83,12 +87,25 @@ def _main_table(comparisons: Sequence[Comparison]) -> Table:
             "Rewards on two scales: a success after t of H steps pays 1 − 0.5·t/H (the paper's text) or 1 − 0.9·t/H "
             "(minigrid's)."
         )
-    note.append(
-        "Coverage: configurations solved at least once. Strategies: distinct ones per configuration (sets of rooms "
-        "visited, in a grid), and how many of them succeed at least once."
-    )
+    note.append("Return: what the environment paid, all rewards of an episode together." if returns else "")
+    kinds = "Strategies: distinct ones per configuration (sets of rooms visited, in a grid)"
+    if known:
+        note.append("Coverage: configurations solved at least once.")
+        note.append(f"{kinds}, and how many of them succeed at least once.")
+    else:
+        note.append(f"{kinds}. The environment does not say which episodes succeed, so no success rate is claimed.")
+    note = [part for part in note if part]
     columns = tuple(rows[0]) if rows else ("task", "method")
-    return Table("Reward and success", " ".join(note), columns, tuple(tuple(row.values()) for row in rows))
+    return Table(
+        "Reward and success" if known else "Return", " ".join(note), columns, tuple(tuple(row.values()) for row in rows)
+    )
+
+
+def success_known(comparison: Comparison) -> bool:
+    """Whether any evaluation, or any run that is not evaluated yet, has a success rate."""
+    evaluated = [ours for method in comparison.methods if (ours := pooled(method))]
+    lines = [line for method in comparison.methods for entry in method.entries for line in entry.evaluations]
+    return any("success" in one for one in (*evaluated, *lines)) or not (evaluated or lines)
 
 
 def _scales(ours: Mapping[str, Any] | None) -> list[str]:
@@ -124,12 +141,18 @@ def _percent(ours: dict[str, Any] | None, name: str) -> str:
     return f"{100 * metric['mean']:.1f} [{100 * metric['low']:.1f}, {100 * metric['high']:.1f}]"
 
 
+def _with_interval(ours: dict[str, Any] | None, name: str) -> str:
+    if not ours or name not in ours:
+        return NOTHING
+    return "{mean:.4g} [{low:.4g}, {high:.4g}]".format(**ours[name])
+
+
 def _mean(ours: dict[str, Any] | None, name: str, digits: int = 3) -> str:
     return f"{ours[name]['mean']:.{digits}f}" if ours and name in ours else NOTHING
 
 
 def _last_pass(ours: dict[str, Any] | None) -> str:
-    if not ours:
+    if not ours or "pass_at_k" not in ours:
         return NOTHING
     curve = ours["pass_at_k"]["mean"]
     return f"{curve[-1]:.3f} (k = {len(curve)})"

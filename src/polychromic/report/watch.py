@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import tyro
+from numpy.typing import NDArray
 
 from polychromic.envs.protocol import World
 from polychromic.errors import UserError
 from polychromic.evaluate.targets import find_target, world_of
 from polychromic.files import whole_file
-from polychromic.finetuning.attempts import Attempts, attempt
+from polychromic.finetuning.play import Successes, play
 from polychromic.policies.inference import Evaluator
 
 
@@ -56,42 +58,73 @@ def watch(
     if gif is not None and not world.can_draw:
         raise UserError(f"gif is {gif}; {player.name} acts in a world that has no pictures; leave it out for text")
     number = configuration - 1
-    evaluator = Evaluator(player.saved.policy, player.saved.params, world.tables())
-    state = world.start(np.full(episodes, number))
-    attempts = attempt(evaluator, world, state, np.random.default_rng(seed), temperature=temperature)
     seeds = f", level seed {world.level_seeds[number]}" if world.level_seeds else ""
-    print(f"configuration {configuration}{seeds}: {world.missions[number]}")
-    if gif is not None:
-        _write_gif(world, number, attempts, gif, tile_size, seconds_per_step)
-    for episode in range(episodes):
+    mission = f": {world.missions[number]}" if world.missions[number] else ""
+    print(f"configuration {configuration}{seeds}{mission}")
+    evaluator = Evaluator(player.saved.policy, player.saved.params, world.tables())
+    rng = np.random.default_rng(seed)
+    if world.has_noise:
+        world.reseed(seed)
+    live = gif is None and sys.stdout.isatty()
+    ends, frames = [], []
+    for _ in range(episodes):
+        episode = _Episode(world, number)
+        for moment, state in enumerate(episode.states(evaluator, rng, temperature)):
+            if gif is not None:
+                frames.append(world.picture(state, tile_size=tile_size))
+            elif live:
+                _show(world.text(state, colours=True), moment, seconds_per_step)
+        if gif is None and not live:
+            print(episode.last)
+        ends.append(episode.end)
         if gif is None:
-            _show(world, number, attempts, episode, seconds_per_step)
-        ended = "solved" if attempts.success[episode] else "not solved"
-        print(f"episode {episode + 1}: {ended} after {attempts.lengths[episode]} steps")
+            print(f"episode {len(ends)}: {ends[-1]}")
     if gif is not None:
+        _write_gif(frames, gif, seconds_per_step)
+        for count, end in enumerate(ends, start=1):
+            print(f"episode {count}: {end}")
         print(f"gif: {gif}")
     return 0
 
 
-def _states(world: World, configuration: int, attempts: Attempts, episode: int) -> Any:
-    """Every state of an episode, replayed from its actions."""
-    state = world.start([configuration])
-    yield state
-    for action in attempts.actions[episode, : attempts.lengths[episode]].tolist():
-        world.step(state, [action])
+class _Episode:
+    """One episode, shown while it is played: a world with noise would not replay it from its actions."""
+
+    def __init__(self, world: World, configuration: int) -> None:
+        self._world = world
+        self._configuration = configuration
+        self.last = ""  # its last moment as text
+        self.end = ""  # how it ended, in words
+
+    def states(self, evaluator: Evaluator, rng: np.random.Generator, temperature: float) -> Iterator[Any]:
+        """Every moment, from the first on."""
+        world = self._world
+        state = world.start([self._configuration])
+        successes = Successes(world, state)
         yield state
+        earned, steps = 0.0, 0
+        for moment in play(evaluator, world, state, rng, temperature=temperature):
+            successes.note(moment)
+            earned, steps = earned + float(moment.result.reward[0]), steps + 1
+            state = moment.state
+            yield state
+        self.last = world.text(state)
+        known = successes.known
+        said = f"return {earned:.4g}" if known is None else "solved" if known[0] else "not solved"
+        self.end = f"{said} after {steps} steps"
 
 
-def _write_gif(
-    world: World, configuration: int, attempts: Attempts, path: Path, tile_size: int, seconds: float
-) -> None:
+def _show(picture: str, moment: int, seconds: float) -> None:
+    """A moment on a terminal, over the one before."""
+    back = f"\033[{picture.count(chr(10)) + 1}A" if moment else ""
+    print(f"{back}{picture}", flush=True)
+    time.sleep(seconds)
+
+
+def _write_gif(pictures: Sequence[NDArray[np.uint8]], path: Path, seconds: float) -> None:
     from PIL import Image
 
-    frames = [
-        Image.fromarray(world.picture(state, tile_size=tile_size))
-        for episode in range(len(attempts))
-        for state in _states(world, configuration, attempts, episode)
-    ]
+    frames = [Image.fromarray(picture) for picture in pictures]
     try:
         with whole_file(path) as partial:
             frames[0].save(
@@ -104,17 +137,3 @@ def _write_gif(
             )
     except OSError as error:
         raise UserError(f"gif: cannot write {path} ({error.strerror}); give a file that can be written") from error
-
-
-def _show(world: World, configuration: int, attempts: Attempts, episode: int, seconds: float) -> None:
-    """Step by step on a terminal; otherwise only the last state."""
-    live = sys.stdout.isatty()
-    picture = ""
-    for moment, state in enumerate(_states(world, configuration, attempts, episode)):
-        picture = world.text(state, colours=live)
-        if live:
-            back = f"\033[{picture.count(chr(10)) + 1}A" if moment else ""
-            print(f"{back}{picture}", flush=True)
-            time.sleep(seconds)
-    if not live:
-        print(picture)

@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, TypedDict
 
-from polychromic.envs.registry import short_name
+from polychromic.envs.registry import TaskSpec, find_spec, short_name
 from polychromic.errors import UserError
 from polychromic.files import Int, converted, read_json, read_json_or, write_json
 from polychromic.finetuning.config import make_config
@@ -26,8 +26,8 @@ CELL, FIGURES = "cell.json", "figures.json"
 class Evaluation:
     """How a cell is evaluated at its end (`polychromic evaluate`)."""
 
-    attempts: int = 160
-    """Attempts at each configuration; 0: no evaluation beyond the brief one that every run ends with."""
+    attempts: int | None = None
+    """Attempts at each configuration, None: as many as the task has by default; 0: no evaluation beyond the brief one that every run ends with."""
     perturbed: bool = False
     """Also from perturbed starts."""
     recordings: bool = True
@@ -38,7 +38,8 @@ class Evaluation:
     """Kept policies are points of the way and not late ones to average: they too are scored from perturbed starts."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 0:
+        whole = isinstance(self.attempts, int) and not isinstance(self.attempts, bool) and self.attempts >= 0
+        if self.attempts is not None and not whole:
             raise UserError(f"attempts is {self.attempts!r}; it must be a whole number, at least 0")
         for name in ("perturbed", "recordings", "greedy", "along_the_way"):
             if not isinstance(getattr(self, name), bool):
@@ -57,6 +58,12 @@ class Cell:
     horizon: int = 0  # 0: the task's default
     time_penalty: float | None = None
     evaluation: Evaluation = field(default_factory=Evaluation)
+
+    def __post_init__(self) -> None:
+        if self.evaluation.attempts is None:
+            spec = find_spec(self.task)
+            attempts = spec.attempts if spec else TaskSpec.attempts
+            object.__setattr__(self, "evaluation", replace(self.evaluation, attempts=attempts))
 
     @property
     def iterations(self) -> int:
@@ -132,7 +139,7 @@ def make_cells(
         if not values:
             raise UserError(f"{name} is empty; give at least one")
     for name in {**(settings or {}), **(vary or {})}:
-        if name in ("method", "seed"):
+        if name in ("method", "seed", "task"):
             raise UserError(f"{name} is among the settings of all cells; give --{name}s instead")
     names = list(vary or {})
     combinations = [dict(zip(names, chosen, strict=True)) for chosen in product(*(vary or {}).values())]

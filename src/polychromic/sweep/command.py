@@ -48,7 +48,7 @@ class Arguments:
     """H: maximum steps of an episode. 0: the task's default."""
     time_penalty: float | None = None
     """A success after t steps pays 1 − time_penalty · t/H (grid tasks only, where it is 0.5 if not given)."""
-    attempts: int = 160
+    attempts: int | None = None
     """Attempts at each configuration in the evaluation of a cell; 0: no evaluation."""
     perturbed: bool = False
     """Also evaluate from perturbed starts."""

@@ -86,6 +86,7 @@ class GridWorld(World):
     observations_repeat = True
     names_places = True
     strategies = ROOM_SETS
+    return_range = (0.0, 1.0)
     reward_scales = (0.5, 0.9)  # the paper's text, and minigrid's own (which the paper's FourRooms rewards match)
     can_start_elsewhere = True
     can_draw = True

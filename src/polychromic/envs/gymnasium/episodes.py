@@ -5,6 +5,8 @@ Three ways to make the second environment, all of which end in an object of its 
 - `copy`: `copy.deepcopy` of the whole object, wrappers included;
 - `clone`: a new environment into which the user's `restore(env, snapshot)` puts what `clone(env)` took;
 - `replay`: a new environment, reset with the same seed, that takes the same actions again.
+
+With `none` there is no second environment: rows are handed on, and never continued twice.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,7 +24,7 @@ import numpy as np
 from polychromic.envs.gymnasium.generators import Key, number_of, reseed_generators
 from polychromic.envs.gymnasium.observations import Layout
 
-Method = Literal["copy", "clone", "replay"]
+Method = Literal["copy", "clone", "replay", "none"]
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
 
@@ -48,6 +50,7 @@ class Recipe:
     restore: Callable[[Any, Any], None] | None = None
     reseed: Callable[[Any, int], None] | None = None
     place: Callable[[Any], Hashable] | None = None
+    success: Callable[[Any], bool] | None = None
 
 
 @dataclass
@@ -60,6 +63,7 @@ class Episode:
     actions: list[int] = field(default_factory=list)
     # (after how many actions, with which key) the generators were given new streams
     reseeds: list[tuple[int, Key]] = field(default_factory=list)
+    success: bool | None = None  # what the last step's info says; None if nothing
 
 
 @contextlib.contextmanager
@@ -84,11 +88,20 @@ def begin(recipe: Recipe, seed: int) -> Episode:
 
 def advance(recipe: Recipe, episode: Episode, action: int) -> tuple[float, bool, bool]:
     """One step in place; `action` counts from 0. Returns reward, terminated, truncated."""
-    observation, reward, terminated, truncated, _ = episode.env.step(action + recipe.action_start)
+    observation, reward, terminated, truncated, info = episode.env.step(action + recipe.action_start)
     episode.observation = recipe.layout.encode(observation)
+    episode.success = _said_success(info)
     if recipe.method == "replay":
         episode.actions.append(action)
     return float(reward), bool(terminated), bool(truncated)
+
+
+def _said_success(info: Any) -> bool | None:
+    """What an environment says itself, as Gymnasium-Robotics and others do."""
+    for name in ("is_success", "success"):
+        if isinstance(info, Mapping) and name in info:
+            return bool(info[name])
+    return None
 
 
 def renew(recipe: Recipe, episode: Episode, key: Key) -> None:
@@ -103,6 +116,8 @@ def renew(recipe: Recipe, episode: Episode, key: Key) -> None:
 
 def duplicate(recipe: Recipe, episode: Episode) -> Episode:
     """A second episode in the same state with the same noise to come; the first is not touched."""
+    if recipe.method == "none":
+        raise EnvironmentFailed("fork is 'none': the environment is never continued twice")
     if recipe.method == "copy":
         return Episode(copy.deepcopy(episode.env), episode.seed, episode.observation)
     twin = begin(recipe, episode.seed)

@@ -26,6 +26,7 @@ from polychromic.errors import UserError
 
 Tokenize = Callable[[str], Sequence[int]]
 SINGLE = "observation"
+SMALLEST_IMAGE = 8  # smaller arrays of bytes are read as numbers
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Leaf:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     is_text: bool
+    space: spaces.Space[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,27 @@ def layout_of(space: spaces.Space[Any], example: Any, text_length: int, tokenize
     return Layout(leaves, tokenize)
 
 
+def kind_of(leaf: Leaf) -> dict[str, Any]:
+    """What an array is, by its space, as JSON: classes, text, an image, or numbers with their bounds."""
+    space = leaf.space
+    if leaf.is_text:
+        return {"kind": "text", "length": leaf.shape[0]}
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "classes", "sizes": [int(space.n)], "firsts": [int(space.start)]}
+    if isinstance(space, spaces.MultiDiscrete):
+        firsts = np.broadcast_to(getattr(space, "start", 0), space.nvec.shape)
+        return {"kind": "classes", "sizes": space.nvec.ravel().tolist(), "firsts": firsts.ravel().tolist()}
+    if isinstance(space, spaces.Box) and leaf.dtype == np.uint8 and len(leaf.shape) in (2, 3):
+        first = len(leaf.shape) == 3 and leaf.shape[0] <= 4 < leaf.shape[2]
+        sides = (*leaf.shape, 1) if len(leaf.shape) == 2 else (*leaf.shape[1:], leaf.shape[0]) if first else leaf.shape
+        if min(sides[:2]) >= SMALLEST_IMAGE:
+            return {"kind": "image", "shape": list(sides), "channels_first": first, "highest": 255.0}
+    if isinstance(space, spaces.Box):
+        low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
+        return {"kind": "numbers", "low": low.tolist(), "high": high.tolist()}
+    return {"kind": "numbers", "low": [0.0], "high": [1.0]}
+
+
 def text_of(codes: NDArray[np.int32]) -> str:
     """The text behind one row of Unicode code points."""
     return "".join(chr(code) for code in codes if code)
@@ -84,9 +107,9 @@ def _leaves(space: spaces.Space[Any], example: Any, path: tuple[Any, ...], text_
         return
     key = _name(path)
     if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
-        yield Leaf(key, path, tuple(space.shape), np.dtype(space.dtype), is_text=False)
+        yield Leaf(key, path, tuple(space.shape), np.dtype(space.dtype), is_text=False, space=space)
     elif isinstance(space, spaces.Discrete):
-        yield Leaf(key, path, (), np.dtype(np.int64), is_text=False)
+        yield Leaf(key, path, (), np.dtype(np.int64), is_text=False, space=space)
     elif isinstance(example, str):
         yield Leaf(key, path, (text_length,), np.dtype(np.int32), is_text=True)
     else:

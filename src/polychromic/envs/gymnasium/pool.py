@@ -63,6 +63,7 @@ class Seen(NamedTuple):
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
+    success: bool | None = None
 
 
 @dataclass
@@ -118,7 +119,7 @@ class Pool:
 
     def _begin(self, message: Begin, roots: dict[int, _Shared]) -> Seen:
         shared = roots.get(message.seed)
-        if shared is None:
+        if shared is None or self._recipe.method == "none":
             episode = self._guard(message.seed, "reset", lambda: begin(self._recipe, message.seed))
             shared = roots[message.seed] = _Shared(episode, 0)
         shared.owners += 1
@@ -139,7 +140,8 @@ class Pool:
         reward, terminated, truncated = self._guard(
             seed, "step", lambda: advance(self._recipe, episode, message.action)
         )
-        return Seen(episode.observation, self._place(episode), reward, terminated, truncated)
+        success = self._success(episode)
+        return Seen(episode.observation, self._place(episode), reward, terminated, truncated, success)
 
     def _drop(self, number: int) -> None:
         row = self._rows.pop(number, None)
@@ -153,6 +155,12 @@ class Pool:
     def _place(self, episode: Episode) -> Hashable:
         place = self._recipe.place
         return 0 if place is None else self._guard(episode.seed, "place", lambda: place(episode.env))
+
+    def _success(self, episode: Episode) -> bool | None:
+        asked = self._recipe.success
+        if asked is None:
+            return episode.success
+        return bool(self._guard(episode.seed, "success", lambda: asked(episode.env)))
 
     def _guard(self, seed: int, doing: str, action: Callable[[], Any]) -> Any:
         try:

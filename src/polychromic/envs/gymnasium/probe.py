@@ -116,13 +116,14 @@ def recipe_of(
     restore: Callable[[Any, Any], None] | None = None,
     reseed: Callable[[Any, int], None] | None = None,
     place: Callable[[Any], Hashable] | None = None,
+    success: Callable[[Any], bool] | None = None,
 ) -> Recipe:
     """What the wrapper needs to know; resets one environment with `seed` and takes three steps in it."""
     text_length = whole_number("text_length", text_length, at_least=1)
     if (clone is None) != (restore is None):
         raise UserError("clone and restore belong together: give both or neither")
-    if method not in ("copy", "clone", "replay"):
-        raise UserError(f"fork is {method!r}; choose 'auto', 'copy', 'clone' or 'replay'")
+    if method not in ("copy", "clone", "replay", "none"):
+        raise UserError(f"fork is {method!r}; choose 'auto', 'copy', 'clone', 'replay' or 'none'")
     if method == "clone" and clone is None:
         raise UserError("fork='clone' needs the functions clone and restore")
     env = make_once(make_env)
@@ -162,6 +163,7 @@ def recipe_of(
         restore=restore,
         reseed=reseed,
         place=place,
+        success=success,
     )
     _close(env)
     return recipe

@@ -33,6 +33,7 @@ class GymnasiumState:
         self.terminated: NDArray[np.bool_] = arrays["terminated"]
         self.truncated: NDArray[np.bool_] = arrays["truncated"]
         self._places: NDArray[np.int64] = arrays["places"]
+        self._success: NDArray[np.bool_] = arrays["success"]
         # The rows' numbers in their pools; -1 once a row has ended and needs its environment no more.
         self._rows: NDArray[np.int64] = arrays["rows"]
         self._workers: NDArray[np.int64] = arrays["workers"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import numbers
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -17,14 +18,16 @@ from polychromic.envs.forkcheck.check import PROOF_SEEDS, PROOF_STEPS, prove_met
 from polychromic.envs.gymnasium.episodes import EnvironmentFailed, MakeEnv, Recipe, describe, reset_env
 from polychromic.envs.gymnasium.generators import Key
 from polychromic.envs.gymnasium.names import describe_maker, environment_name, qualified_name
-from polychromic.envs.gymnasium.observations import Tokenize
+from polychromic.envs.gymnasium.observations import Tokenize, kind_of
 from polychromic.envs.gymnasium.pool import Begin, Fork, Move, Pool, Seen
 from polychromic.envs.gymnasium.probe import TEXT_LENGTH, horizon_of, maker_of, recipe_of, seeds_of
 from polychromic.envs.gymnasium.state import GymnasiumState, release
 from polychromic.envs.gymnasium.workers import RemotePool, pack
 from polychromic.envs.protocol import StepResult, World
 from polychromic.envs.rows import take_rows
-from polychromic.errors import UserError
+from polychromic.errors import Notice, UserError
+
+HANDED_ON = -2  # the number of a row that another state goes on with, in a world that cannot be forked
 
 
 def from_gymnasium(
@@ -32,9 +35,10 @@ def from_gymnasium(
     seeds: Iterable[int],
     *,
     place: Callable[[Any], Hashable] | None = None,
+    success: Callable[[Any], bool] | None = None,
     mission: Callable[[Any], str] | None = None,
     horizon: int | None = None,
-    fork: Literal["auto", "copy", "clone", "replay"] = "auto",
+    fork: Literal["auto", "copy", "clone", "replay", "none"] = "auto",
     clone: Callable[[Any], Any] | None = None,
     restore: Callable[[Any, Any], None] | None = None,
     reseed_on_fork: bool = True,
@@ -44,6 +48,7 @@ def from_gymnasium(
     text_length: int = TEXT_LENGTH,
     tokenize: Tokenize | None = None,
     num_workers: int = 0,
+    return_range: tuple[float, float] | None = None,
 ) -> GymnasiumWorld:
     """A forkable world of the environments that `make_env` makes.
 
@@ -53,12 +58,15 @@ def from_gymnasium(
         place: what diversity reads, from the environment itself: `lambda env: env.unwrapped.agent_pos`.
             Integers are kept; anything else hashable is numbered by this world in the order of first
             appearance. Without it every place is 0, and `names_places` is False.
+        success: whether an episode has reached its goal, from the environment after its last step. Without it the
+            environment's own word counts, `info["is_success"]` or `info["success"]` of the last step; where there is
+            neither, no success rate is claimed.
         mission: the text of a configuration, read from the freshly reset environment. Without it texts are empty.
         horizon: truncate after this many steps, besides what the environment does itself. Needed when the
             environment announces no `max_episode_steps`.
         fork: `copy` the whole object, `clone` with the two functions below, `replay` the actions from the
-            seed, or `auto`: the first of them that `check_fork` finds faithful on the first three seeds; none, and
-            it is refused.
+            seed, or `auto`: the first of them that `check_fork` finds faithful on the first three seeds. With `none`,
+            or if `auto` finds none, the world cannot be forked: every method runs there, without vines.
         clone: takes a snapshot of an environment, for environments that offer one.
         restore: puts a snapshot into another environment that was reset with the same seed.
         reseed_on_fork: give every copy noise of its own, so that futures from one state are independent.
@@ -72,6 +80,8 @@ def from_gymnasium(
         tokenize: token ids of a text, from 1 upwards. Without it: its Unicode code points.
         num_workers: processes to spread the rows over; 0 keeps them in this one. A copy lives where its
             original lives.
+        return_range: the lowest and the highest return of an episode, or of what is left of one, for set objectives.
+            Without it fine-tuning estimates them from the pretrained policy's rollouts.
     """
     maker = maker_of(make_env)
     seeds = seeds_of(seeds)
@@ -89,11 +99,18 @@ def from_gymnasium(
         restore=restore,
         reseed=reseed,
         place=place,
+        success=success,
     )
     if fork == "auto":
         report = prove_methods(recipe, seeds[:PROOF_SEEDS], PROOF_STEPS)  # as far as check_fork goes
-        report.raise_if_failed()
-        recipe = dataclasses.replace(recipe, method=report.method)
+        if not report.ok:
+            warnings.warn(
+                f"{report.subject} cannot be forked faithfully, so that runs have no vines; "
+                "polychromic.check_fork (polychromic check-env) says why, fork='none' that you know",
+                Notice,
+                stacklevel=2,
+            )
+        recipe = dataclasses.replace(recipe, method=report.method if report.ok else "none")
     return GymnasiumWorld(
         recipe,
         seeds,
@@ -103,6 +120,7 @@ def from_gymnasium(
         reseed_on_start=reseed_on_start,
         seed=seed,
         num_workers=num_workers,
+        return_range=_range_of(return_range),
     )
 
 
@@ -122,6 +140,7 @@ class GymnasiumWorld(World):
         reseed_on_start: bool,
         seed: int,
         num_workers: int,
+        return_range: tuple[float, float] | None = None,
     ) -> None:
         self.recipe = recipe
         self.level_seeds = seeds
@@ -129,6 +148,8 @@ class GymnasiumWorld(World):
         self.num_configurations = len(seeds)
         self.horizon = horizon
         self.names_places = recipe.place is not None
+        self.can_fork = recipe.method != "none"
+        self.return_range = return_range
         self.task = environment_name(recipe.make_env)
         self._mission = mission
         self._reseed_on_fork = reseed_on_fork
@@ -136,6 +157,7 @@ class GymnasiumWorld(World):
         self._numbers = itertools.count()
         self._place_numbers: dict[Hashable, int] = {}
         self._places_are_numbers: bool | None = None
+        self._tells_success = recipe.success is not None  # or as soon as an environment says so by itself
         self._closed = ""  # once it is closed: why, in words
         self._pools: Sequence[Pool | RemotePool]
         if num_workers:
@@ -151,6 +173,7 @@ class GymnasiumWorld(World):
             **describe_maker(self.recipe.make_env),
             "fork": self.recipe.method,
             "place": qualified_name(self.recipe.place) if self.recipe.place else None,
+            **({"success": qualified_name(self.recipe.success)} if self.recipe.success else {}),
             "reseed_on_fork": self._reseed_on_fork,
             "reseed_on_start": self._reseed_on_start,
         }
@@ -217,6 +240,7 @@ class GymnasiumWorld(World):
             "terminated": np.zeros(count, bool),
             "truncated": np.zeros(count, bool),
             "places": np.zeros(count, np.int64),
+            "success": np.zeros(count, bool),
             "rows": rows,
             "workers": workers,
         }
@@ -225,9 +249,13 @@ class GymnasiumWorld(World):
         return state
 
     def observe(self, state: GymnasiumState) -> dict[str, NDArray[Any]]:
-        """Arrays with one row per episode, as `envs.wrapped.observations` lays them out; yours to keep."""
+        """Arrays with one row per episode, as `envs.gymnasium.observations` lays them out; yours to keep."""
         self._check_state(state)
         return {key: array.copy() for key, array in state._observations.items()}
+
+    def input_kinds(self) -> dict[str, dict[str, Any]]:
+        """Classes, texts, images and numbers, by the observation space."""
+        return {leaf.key: kind_of(leaf) for leaf in self.recipe.layout.leaves}
 
     def step(self, state: GymnasiumState, actions: ArrayLike) -> StepResult:
         """Advance every live row in place. Ended rows take any action and give reward 0."""
@@ -242,6 +270,8 @@ class GymnasiumWorld(World):
             raise UserError(
                 f"action {chosen[bad[0]]} of row {bad[0]} does not exist; actions are 0 to {self.num_actions - 1}"
             )
+        if (state._rows[live] == HANDED_ON).any():
+            raise UserError("this world cannot be forked: another state goes on with rows of this one; step that one")
         reward = np.zeros(len(state), np.float32)
         messages: list[Begin | Move] = [Move(int(state._rows[row]), int(chosen[row])) for row in live]
         try:
@@ -252,6 +282,8 @@ class GymnasiumWorld(World):
             state.terminated[live] = [one.terminated for one in seen]
             state.truncated[live] = [one.truncated for one in seen]
             state.truncated[live] |= state.lengths[live] >= self.horizon
+            state._success[live] = [bool(one.success) for one in seen]
+            self._tells_success |= any(one.success is not None for one in seen)
             over = live[state.ended[live]]
             release(self._pools, state._rows[over], state._workers[over])
             state._rows[over] = -1
@@ -264,6 +296,11 @@ class GymnasiumWorld(World):
         """Where each row is, as the `place` function says; 0 everywhere without one."""
         self._check_state(state)
         return state._places.copy()
+
+    def succeeded(self, state: GymnasiumState) -> NDArray[np.bool_] | None:
+        """Which rows have reached their goal, by `success` or the environment's own word; None if nobody says."""
+        self._check_state(state)
+        return state._success.copy() if self._tells_success else None
 
     def concatenate(self, states: Iterable[GymnasiumState]) -> GymnasiumState:
         """The rows of several states of this world in one state (independent copies)."""
@@ -286,7 +323,10 @@ class GymnasiumWorld(World):
         parents = state._rows[chosen]
         workers = state._workers[chosen]
         children = np.full(len(chosen), -1, np.int64)
-        for index in np.flatnonzero(parents >= 0):
+        if not self.can_fork:
+            self._hand_on(state, chosen)
+            children = parents
+        for index in np.flatnonzero(parents >= 0) if self.can_fork else ():
             children[index] = next(self._numbers)
             self._pools[workers[index]].tell(
                 Fork(int(children[index]), int(parents[index]), self._key(self._reseed_on_fork))
@@ -297,10 +337,18 @@ class GymnasiumWorld(World):
             "terminated": state.terminated[chosen],
             "truncated": state.truncated[chosen],
             "places": state._places[chosen],
+            "success": state._success[chosen],
             "rows": children,
             "workers": workers,
         }
         return arrays, {key: array[chosen] for key, array in state._observations.items()}
+
+    def _hand_on(self, state: GymnasiumState, chosen: NDArray[np.int64]) -> None:
+        """Let another state go on with these rows; this one cannot move them any more."""
+        live = chosen[state._rows[chosen] >= 0]
+        if len(np.unique(live)) < len(live):
+            raise UserError("this world cannot be forked, so that a row cannot be continued twice")
+        state._rows[live] = HANDED_ON
 
     def _key(self, wanted: bool) -> Key | None:
         return (self._seed, next(self._keys)) if wanted else None
@@ -376,6 +424,18 @@ class GymnasiumWorld(World):
             raise UserError(
                 f"this state is not usable any more: {state._broken}. Start a new one, or use a fork made before"
             )
+
+
+def _range_of(given: Any) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    try:
+        low, high = map(float, given)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"return_range is {given!r}; it must be two numbers") from error
+    if not -np.inf < low < high < np.inf:
+        raise UserError(f"return_range is {given!r}; its lowest must be below its highest, and both finite")
+    return low, high
 
 
 def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:

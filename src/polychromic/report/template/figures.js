@@ -8,7 +8,8 @@ function legendOf(methods) {
 }
 
 function tableOf(table) {
-  const missing = (row) => row[2] === "–";
+  const told = Math.max(2, table.columns.indexOf("runs"));
+  const missing = (row) => row[told] === "–";
   const body = table.rows.map((row) => make("tr", { class: missing(row) ? "missing" : null },
     ...row.map((cell, index) => make("td", { class: index === 1 ? "wrap" : null }, cell))));
   return make("section", {}, make("h2", {}, table.title), make("p", { class: "note" }, table.note),
@@ -28,6 +29,7 @@ function passCurves(comparison) {
     label: `${method.label}, exact`, colour: colour(index), dash: "2 4",
     points: method.figures && method.figures.exact ? method.figures.exact.pass_at_k.map((value, at) => [at + 1, value]) : [],
   })).filter((one) => one.points.length);
+  if (!comparison.successKnown) return "";
   return lineChart({ title: "pass@k", xLabel: "attempts k", yLabel: "solved at least once", logX: true, unit: true,
     series: [...series, ...exact] });
 }
@@ -35,7 +37,8 @@ function passCurves(comparison) {
 function sweepChart(comparison) {
   const series = comparison.methods.map((method, index) => ({ label: method.label, colour: colour(index), points: method.sweep }))
     .filter((one) => one.points.length);
-  return series.length ? lineChart({ title: "Success against sampling temperature", xLabel: "temperature", yLabel: "success", unit: true, series }) : null;
+  const name = comparison.successKnown ? "Success" : "Return";
+  return series.length ? lineChart({ title: `${name} against sampling temperature`, xLabel: "temperature", yLabel: name.toLowerCase(), unit: comparison.successKnown, series }) : null;
 }
 
 // Mean over runs at the iterations that all of them have.
@@ -56,7 +59,7 @@ function learningCurve(comparison, axis, title, name, unit) {
       }
     }
     // The evaluation of the base policy has more attempts, which success and entropy do not depend on.
-    const start = ["success", "entropy"].includes(name) && comparison.methods[0].figures && comparison.methods[0].label === "pretrained"
+    const start = ["success", "return", "entropy"].includes(name) && comparison.methods[0].figures && comparison.methods[0].figures[name] && comparison.methods[0].label === "pretrained"
       ? [[0, comparison.methods[0].figures[name].mean]] : [];
     series.push({ label: method.label, colour: colour(index), points: [...start, ...meanOf(runs, name, axis)] });
   });
@@ -69,8 +72,9 @@ function learningCurves(comparison) {
   let axis = "trajectories";
   const attempts = [...new Set(comparison.methods.flatMap((method) => method.runs.map((run) => run.attempts)))].filter((count) => count);
   const show = () => box.replaceChildren(
-    learningCurve(comparison, axis, "Success during training", "success", true),
-    learningCurve(comparison, axis, "Coverage during training", "coverage", true),
+    ...(comparison.successKnown
+      ? [learningCurve(comparison, axis, "Success during training", "success", true), learningCurve(comparison, axis, "Coverage during training", "coverage", true)]
+      : [learningCurve(comparison, axis, "Return during training", "return", false)]),
     learningCurve(comparison, axis, "Policy entropy during training", "entropy", false),
     learningCurve(comparison, axis, `Distinct ${comparison.strategies} per configuration`, "distinct_strategies", false));
   show();

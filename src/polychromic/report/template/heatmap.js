@@ -1,6 +1,7 @@
 // Who solves what: methods by configurations, darker is solved more often. Click or press Enter to look at it below.
 function heatmap(comparison, open) {
-  const methods = comparison.methods.filter((method) => method.figures);
+  if (!comparison.successKnown) return "";
+  const methods = comparison.methods.filter((method) => method.figures && method.figures.solved);
   const count = comparison.configurations.length;
   const title = "Who solves what";
   const section = make("section", {}, make("h2", {}, title));

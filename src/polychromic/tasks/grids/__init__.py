@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from polychromic.envs.grid.tasks import TASKS, level_id
+from polychromic.envs.grid.tasks import TASKS, registered_levels
 from polychromic.envs.registry import Later, Metric, TaskSpec, register, register_family
-from polychromic.errors import UserError
 from polychromic.tasks.grids.defaults import grid_settings
 
 OPTIONS = ("horizon", "time_penalty", "reward", "observation", "mission_length")
@@ -54,12 +53,7 @@ def _level(name: str) -> TaskSpec | None:
     """Any other level of minigrid, or one of our base policies that see or remember more."""
     if name in VARIANTS:
         return _spec(name, TASKS[VARIANTS[name]])
-    try:
-        return _spec(name, level_id(name))
-    except UserError as error:
-        if "-" in name:  # it looks like an id: suggest the nearest id instead of listing tasks
-            raise UserError(str(error)) from error
-        return None
+    return _spec(name, name) if name in registered_levels() else None
 
 
 _ABOUT = {
@@ -80,4 +74,4 @@ for _name, _id in TASKS.items():
             metrics=(_EXACT,) if _name == "fourrooms" else (),
         )
     )
-register_family(_level)
+register_family(_level, registered_levels)

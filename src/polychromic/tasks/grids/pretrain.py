@@ -40,7 +40,14 @@ KS = (1, 8, 32, 100)
 
 
 def demonstrate(
-    task: str, *, out: Path, episodes: int, first_seed: int, horizon: int, observation: Any, workers: int
+    task: str,
+    *,
+    out: Path,
+    episodes: int = 1000,
+    first_seed: int = 0,
+    horizon: int = 100,
+    observation: Any = "partial",
+    workers: int = 2,
 ) -> str:
     """Record demonstrations of a level into a file; returns a summary line."""
     demos = record_with_progress(Recording(task, episodes, first_seed, horizon, observation), out, workers)
@@ -118,7 +125,7 @@ def make_base_policy(
     world = make(level, seeds=split.configurations, observation=preset.observation)
     evaluator = Evaluator(policy, params, world.tables())
     attempts = attempt_all(evaluator, world, np.random.default_rng(0), attempts=rollouts)
-    successes = attempts.success.reshape(-1, rollouts).sum(axis=1)
+    successes = attempts.solved.reshape(-1, rollouts).sum(axis=1)
     passed = pass_at_k(rollouts, successes, KS).mean(axis=0)
     report: dict[str, Any] = {
         "command": command,
@@ -133,7 +140,7 @@ def make_base_policy(
         "validation_loss": kept.validation_loss,
         "validation_accuracy": kept.validation_accuracy,
         "scores": {
-            "success": float(attempts.success.mean()),
+            "success": float(attempts.solved.mean()),
             "reward": float(attempts.rewards.mean()),
             "pass_at_k": dict(zip(map(str, KS), passed.tolist(), strict=True)),
             "rollouts": rollouts,
