@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from polychromic.envs.registry import spec_of
 from polychromic.sweep.cells import is_done, write_cells
 from polychromic.sweep.drive import Engine, Summary
 from polychromic.sweep.run import run_sweep
@@ -76,8 +77,8 @@ def make_bases(plan: Sequence[Planned], folder: Path) -> bool:
     policies = [planned.cell.policy for planned in plan]
     absent = dict.fromkeys(policy for policy in policies if policy and not Path(policy).exists())
     for path in absent:
-        from polychromic.pretrain.command import pretrain
-
         print(f"{path} is missing: polychromic pretrain {base_name(path)} --out {folder}", flush=True)
-        pretrain(base_name(path), out=folder)
+        spec = spec_of(base_name(path))
+        assert spec.pretrain is not None
+        print(spec.pretrain(spec.name, out=folder), flush=True)
     return bool(absent)

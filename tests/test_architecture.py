@@ -25,7 +25,7 @@ def test_arrows_point_one_way():
 
 
 def test_nothing_imports_a_command():
-    graph = grimp.build_graph("polychromic")
+    graph = grimp.build_graph("polychromic", "reproduction")
     commands = {target.partition(":")[0] for target, _ in cli.COMMANDS.values() if target.startswith("polychromic.")}
     importers = {name: graph.find_modules_that_directly_import(name) for name in {*commands, "polychromic.cli"}}
     assert {name: found for name, found in importers.items() if found} == {}
@@ -41,7 +41,7 @@ def test_no_world_is_asked_what_it_is_and_no_argv_is_written():
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"(hasattr|getattr)\((self\.)?world|world: Any", text), path
         assert not re.search(r"sys\.argv\s*=", text), path
-        if "tasks" not in path.parts:
+        if "tasks" not in path.relative_to(PACKAGE).parts:
             assert not re.search(r"[!=]= *[\"'](triangle|goto|fourrooms|pickup|synthseq|bosslevel)[\"']", text), path
 
 

@@ -212,7 +212,9 @@ def test_a_base_policy_is_made_only_for_what_has_no_result(tmp_path, monkeypatch
     runs.add([{**made_up(one.cell), "parameters": "of another day"} for one in plan])
     runs.write()
     asked = []
-    monkeypatch.setattr("polychromic.pretrain.command.pretrain", lambda name, out: asked.append((name, out)))
+    monkeypatch.setattr(
+        "polychromic.tasks.grids.pretrain.make_base_policy", lambda name, *, out: asked.append((name, out))
+    )
     assert reproduce(given) == 0
     assert "0 of 7 cells to run" in capsys.readouterr().out
     assert not asked

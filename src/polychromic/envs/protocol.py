@@ -218,14 +218,15 @@ class World(abc.ABC):
         return {}
 
 
-def check_is_world(world: Any) -> None:
+def check_is_world(candidate: object) -> None:
     """Refuse what is not a world, or one that lacks a number that every world has."""
-    if not isinstance(world, World):
-        raise UserError(f"world is a {type(world).__name__}; it must be a polychromic.World")
+    if not isinstance(candidate, World):
+        raise UserError(f"world is a {type(candidate).__name__}; it must be a polychromic.World")
     for name in ("num_actions", "num_configurations", "horizon"):
-        value = getattr(world, name, None)
+        value = getattr(candidate, name, None)
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise UserError(f"{type(world).__name__}.{name} is {value!r}; a world must have a whole number, at least 1")
+            kind = type(candidate).__name__
+            raise UserError(f"{kind}.{name} is {value!r}; every world has a whole number there, at least 1")
 
 
 def description(world: World) -> dict[str, Any]:

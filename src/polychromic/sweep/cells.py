@@ -27,7 +27,7 @@ class Evaluation:
     """How a cell is evaluated at its end (`polychromic evaluate`)."""
 
     attempts: int | None = None
-    """Attempts at each configuration, None: as many as the task has by default; 0: no evaluation beyond the brief one that every run ends with."""
+    """Attempts at each configuration; None: the number of the task; 0: only the brief evaluation that ends a run."""
     perturbed: bool = False
     """Also from perturbed starts."""
     recordings: bool = True
