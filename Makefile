@@ -151,7 +151,7 @@ bench-iteration: .venv-bench-iteration/bin/.ready  ## an iteration against the n
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false .venv-bench-iteration/bin/python -m benchmarks.iteration
 
 # The locks of the adapters are what `pip freeze` shows (without local version labels) after, in a new environment,
-#   trl.lock:  pip install torch==2.13.0 trl==1.16.0 matplotlib tyro pytest hatchling editables
+#   trl.lock:  pip install torch==2.13.0 trl==1.16.0 peft matplotlib tyro pytest hatchling editables
 #   verl.lock: pip install --no-deps verl==0.9.1; pip install torch==2.13.0 TransferQueue accelerate 'ray[default]'
 #              tensordict==0.10.0 hydra-core 'transformers<5.11' codetiming torchdata datasets pillow peft cachetools
 #              uvicorn fastapi pyzmq msgspec tyro pytest hatchling editables

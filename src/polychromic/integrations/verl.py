@@ -60,7 +60,7 @@ class ShowsResponses:
         fields = ["responses", "response_mask", "raw_prompt", *columns]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
         present = [name for name in ("raw_prompt", *columns) if name in data.keys()]  # noqa: SIM118 - a TensorDict
-        rows = {name: data[name].tolist() for name in present}
+        rows = {name: _listed(data[name]) for name in present}
         tokens = zip(data["responses"].unbind(), data["response_mask"].unbind(), strict=True)
         completions = [
             completion_of(
@@ -82,6 +82,11 @@ class ShowsResponses:
             draw=(int(self.global_steps), int(self.local_trigger_step)),
             metrics={},
         )
+
+
+def _listed(values: Any) -> list[Any]:
+    """A field of a batch, one entry per row; what holds it depends on how it was put into the queue."""
+    return list(values.tolist() if hasattr(values, "tolist") else values)
 
 
 def completion_of(
