@@ -8,6 +8,7 @@ sure of that. RLOO subtracts the mean of the others, which multiplies them by N/
 from __future__ import annotations
 
 import logging
+import os
 import weakref
 from collections.abc import Callable, Hashable
 from math import comb
@@ -317,11 +318,26 @@ def check_trainer(trainer: Any) -> Any:
     if by_kernel and isinstance(drawn := reward.sets.sets_of_kernel(size), int) and reward.sets.num_sets == "auto":
         total = comb(size, reward.sets.set_size)
         logger.warning("polychromic: %s of the %s sets of a group are drawn; num_sets='all' takes all", drawn, total)
+    if started_alone(trainer.accelerator.num_processes):
+        logger.warning(
+            "polychromic: 'accelerate launch --cpu' has started one process, whatever --num_processes says; "
+            "torchrun --nproc-per-node=… starts several"
+        )
     reward.attach(trainer, TRAINERS[base].factor)
     return trainer
 
 
 check_grpo_trainer = check_trainer
+
+
+def started_alone(num_processes: int) -> bool:
+    """Whether `accelerate launch --cpu` was told several processes and has started one.
+
+    It passes the number on to mpirun only, which it uses if it was given a host file. It sets MASTER_ADDR for several
+    processes, but a process that is one of several has a WORLD_SIZE too.
+    """
+    said = os.environ.get("ACCELERATE_USE_CPU", "").lower() == "true" and "MASTER_ADDR" in os.environ
+    return said and num_processes == 1 and "WORLD_SIZE" not in os.environ
 
 
 def _in_every_process(work: Callable[[], list[Any]]) -> list[list[Any]]:

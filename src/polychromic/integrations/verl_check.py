@@ -10,6 +10,7 @@ import importlib
 import io
 import os
 import sys
+import warnings
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,7 +64,8 @@ def check_by_verl(config: Any) -> None:
         )
     said = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said):
+        with contextlib.redirect_stdout(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
             omega_conf_to_dataclass(config.actor_rollout_ref.rollout)
     except Exception as error:
