@@ -4,8 +4,11 @@ Both enter by verl's own registries. Trainer, workers, FSDP, replay buffer, Tran
 updates and checkpoints are verl's. verl imports this module in every process (`VERL_USE_EXTERNAL_MODULES`).
 """
 
+# ruff: noqa: ARG002, ARG005
+
 import asyncio
 import types
+import zlib
 from contextlib import contextmanager
 from functools import partial
 
@@ -127,18 +130,17 @@ class Server:
         self.model.load_state_dict(weights)
         self.step, self.updates = step or 0, self.updates + 1
 
-    @torch.no_grad()
     async def generate(self, prompt_ids, sampling_params, request_id, **_):
-        generator = torch.Generator().manual_seed(hash(request_id) % 2**31)
+        generator = torch.Generator().manual_seed(zlib.crc32(request_id.encode()))
         ids, found, log_probs = list(prompt_ids), [], []
-        end = self.model.config.eos_token_id
-        for _step in range(sampling_params.get("max_tokens") or 4):
-            logits = self.model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
-            token = int(torch.multinomial(logits.exp(), 1, generator=generator))
+        while len(found) < (sampling_params.get("max_tokens") or 4):
+            with torch.no_grad():
+                chances = self.model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
+            token = int(torch.multinomial(chances.exp(), 1, generator=generator))
             ids.append(token)
             found.append(token)
-            log_probs.append(float(logits[token]))
-            if token == end or len(found) == 4:
+            log_probs.append(float(chances[token]))
+            if token == self.model.config.eos_token_id:
                 break
         return TokenOutput(
             token_ids=found,

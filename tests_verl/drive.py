@@ -88,15 +88,16 @@ def settings(folder, steps):
     return tuple(f"{name}={value}" for name, value in chosen.items())
 
 
-def main(folder):
-    """verl's own task runner, twice: a step and its checkpoint, then another one from that checkpoint."""
+def main(folder, runs):
+    """verl's own task runner, once for each of `runs`, to that many steps in all; it resumes from the last checkpoint."""
     import ray
     from verl.trainer.main_ppo import TaskRunnerV1
 
     from polychromic.integrations.verl_check import check_by_verl, composed
 
-    prepare(folder)
-    for steps in (1, 2):
+    if not (folder / "model").exists():
+        prepare(folder)
+    for steps in runs:
         config = composed(settings(folder, steps), CONFIG / "polychromic.yaml")
         check_by_verl(config)
         ray.init(num_cpus=16, num_gpus=1, include_dashboard=False)
@@ -120,10 +121,11 @@ def environment(folder):
         "RAY_AUTH_MODE": "disabled",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "RAY_worker_niceness": "0",
+        "RAY_raylet_start_wait_time_s": "300",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
     }
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), [int(steps) for steps in sys.argv[2:]])

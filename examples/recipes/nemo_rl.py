@@ -1,6 +1,6 @@
 """NeMo-RL: an estimator with the interface of its own, which is given the whole batch.
 
-NeMo-RL picks estimators by name in one function, `nemo_rl.algorithms.grpo._create_advantage_estimator`, so it is replaced.
+NeMo-RL picks estimators by name in one function, `nemo_rl.algorithms.grpo._create_advantage_estimator`; it is replaced.
 `grpo.num_generations_per_prompt: 8`, `grpo.use_dynamic_sampling: false`. Import this module before `grpo_train`.
 """
 
@@ -24,7 +24,10 @@ class PolychromicAdvantageEstimator:
         ]
         _, groups = torch.unique(prompt_ids, dim=0, return_inverse=True)
         advantages = polychromic_advantages(
-            rewards.double().cpu().numpy(), [key(text) for text in texts], group_ids=groups.tolist(), set_size=self.set_size
+            rewards.double().cpu().numpy(),
+            [key(text) for text in texts],
+            group_ids=groups.tolist(),
+            set_size=self.set_size,
         )
         return torch.as_tensor(advantages, dtype=rewards.dtype, device=rewards.device)[:, None].expand(mask.shape)
 

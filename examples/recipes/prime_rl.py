@@ -1,14 +1,15 @@
 """prime-rl: an algorithm, in the place of GRPO's. `[orchestrator.algo] type = "grpo"`, and import this module first.
 
-prime-rl wants a new algorithm to be a class in its own registry; configurations are checked against its own names, so this
-one takes the name 'grpo'. `filter_zero_advantages` may stay on.
+prime-rl wants a new algorithm to be a class in its own registry, and checks configurations against its own names, so
+this one takes the name 'grpo'. `filter_zero_advantages` may stay on.
 """
 
-from polychromic import polychromic_advantages
-from polychromic.integrations.keys import calculations as key  # yours
 from prime_rl.orchestrator import algo
 from prime_rl.orchestrator.algo.base import iter_trainable_traces
 from prime_rl.orchestrator.algo.routing import assign_advantages
+
+from polychromic import polychromic_advantages
+from polychromic.integrations.keys import calculations as key  # yours
 
 SET_SIZE = 4
 

@@ -1,7 +1,7 @@
 """SkyRL: an advantage estimator, and a trainer that shows it the responses.
 
 `trainer.algorithm.advantage_estimator=polychromic`, `trainer.algorithm.advantage_batch_normalize=false`,
-`generator.n_samples_per_prompt=8`. Step-wise trajectories (`generator.step_wise_trajectories`) take built-in estimators.
+`generator.n_samples_per_prompt=8`. Step-wise trajectories (`generator.step_wise_trajectories`) are not for it.
 """
 
 from contextvars import ContextVar

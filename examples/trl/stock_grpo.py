@@ -3,6 +3,7 @@
 import re
 import sys
 
+import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
@@ -19,6 +20,8 @@ args = GRPOConfig(
     num_generations=8,
     max_completion_length=8,
     report_to=[],
+    bf16=torch.cuda.is_available(),
+    use_cpu=not torch.cuda.is_available(),
 )
 trainer = GRPOTrainer(
     model,
