@@ -89,7 +89,7 @@ def settings(folder, steps):
 
 
 def main(folder, runs):
-    """verl's own task runner, once for each of `runs`, to that many steps in all; it resumes from the last checkpoint."""
+    """verl's own task runner, once for each of `runs`, to that many steps; it resumes from the last checkpoint."""
     import ray
     from verl.trainer.main_ppo import TaskRunnerV1
 
