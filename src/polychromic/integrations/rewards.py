@@ -26,6 +26,8 @@ def columns_of(prompts: Sequence[Any], completions: Sequence[Any], columns: dict
         for name, values in columns.items()
         if name not in NOT_COLUMNS and isinstance(values, list) and len(values) == len(completions)
     }
+    if not rows:
+        return [Completion.of(answer, prompt) for prompt, answer in zip(prompts, completions, strict=True)]
     return [
         Completion.of(answer, prompt, {name: values[row] for name, values in rows.items()})
         for row, (prompt, answer) in enumerate(zip(prompts, completions, strict=True))
