@@ -72,7 +72,13 @@ test-trl: .venv-trl/.ready .venv-trl/old/.ready  ## the TRL adapter against real
 	.venv-trl/bin/pytest tests_trl --trl 1.16.0
 	PYTHONPATH=.venv-trl/old .venv-trl/bin/pytest tests_trl --trl 0.29.1
 
-test-verl: .venv-verl/.ready  ## the verl adapter against verl's own functions
+# The packages whose hooks the recipes use, apart from verl's own environment: without what they need for training.
+.venv-verl/recipes/.ready: requirements/recipes.lock .venv-verl/.ready
+	rm -rf .venv-verl/recipes
+	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --target .venv-verl/recipes --requirement requirements/recipes.lock
+	@touch $@
+
+test-verl: .venv-verl/.ready .venv-verl/recipes/.ready  ## the verl adapter inside verl's own trainer, and recipes for others
 	.venv-verl/bin/pytest tests_verl
 
 .venv-minari/.ready: requirements/dev.lock requirements/minari.lock pyproject.toml
@@ -151,7 +157,7 @@ bench-iteration: .venv-bench-iteration/bin/.ready  ## an iteration against the n
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false .venv-bench-iteration/bin/python -m benchmarks.iteration
 
 # The locks of the adapters are what `pip freeze` shows (without local version labels) after, in a new environment,
-#   trl.lock:  pip install torch==2.13.0 trl==1.16.0 matplotlib tyro pytest hatchling editables
+#   trl.lock:  pip install torch==2.13.0 trl==1.16.0 peft matplotlib tyro pytest hatchling editables
 #   verl.lock: pip install --no-deps verl==0.9.1; pip install torch==2.13.0 TransferQueue accelerate 'ray[default]'
 #              tensordict==0.10.0 hydra-core 'transformers<5.11' codetiming torchdata datasets pillow peft cachetools
 #              uvicorn fastapi pyzmq msgspec tyro pytest hatchling editables

@@ -1,14 +1,19 @@
 """verl imported without its warnings, and a local Ray with verl's TransferQueue."""
 
 import os
+import sys
 import warnings
+from pathlib import Path
 
 # A cluster of this machine alone, for the length of the tests: no statistics sent, no token kept.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+os.environ["RAY_raylet_start_wait_time_s"] = "300"  # on a machine with other work to do
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 with warnings.catch_warnings():
     # verl warns of every engine that is not there, and uses names that Ray has deprecated.

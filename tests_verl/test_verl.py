@@ -16,13 +16,21 @@ from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.trainer.ppo.v1 import get_trainer_cls
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from polychromic import UserError, polychromic_advantages
 from polychromic.cli import main as polychromic_command
-from polychromic.integrations.verl import PolychromicPPOTrainer, Responses, responses_for_estimator
-from polychromic.integrations.verl_check import composed
+from polychromic.integrations.completions import Completion
+from polychromic.integrations.verl import (
+    PolychromicPPOTrainer,
+    PolychromicPPOTrainerColocateAsync,
+    PolychromicPPOTrainerSeparateAsync,
+    Responses,
+    completion_of,
+    responses_for_estimator,
+)
+from polychromic.integrations.verl_check import check_by_verl, composed
 from polychromic.integrations.verl_settings import section_settings, settings_of
 
 ROOT = Path(__file__).parent.parent
@@ -52,14 +60,13 @@ def make_batch(groups=3, size=8, seed=0, tokens=5):
 
 def responses_of(batch, section=None, **changes):
     fields = {
-        "texts": batch.texts,
-        "prompts": [None] * len(batch.texts),
+        "completions": batch.texts,
         "sessions": [key.rsplit("_", 1)[0] for key in batch.keys],
         "places": [0] * len(batch.texts),
         "padding": [False] * len(batch.texts),
         "settings": section_settings({"key": first_letter, **(section or {})}),
-        "step": 5,
-        "figures": {},
+        "draw": (5, 0),
+        "metrics": {},
     }
     return Responses(**{**fields, **changes})
 
@@ -91,8 +98,8 @@ def test_verls_own_functions_end_up_with_our_advantages(function, section):
     assert np.abs(expected).max() > 1e-2
     np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * batch.mask.numpy(), **CLOSE)
     np.testing.assert_array_equal(data.batch["advantages"], data.batch["returns"])
-    assert responses.figures["polychromic/raw_reward"] == pytest.approx(batch.rewards.mean(), abs=1e-6)
-    assert responses.figures["polychromic/incomplete_groups"] == 0
+    assert responses.metrics["polychromic/raw_reward"] == pytest.approx(batch.rewards.mean(), abs=1e-6)
+    assert responses.metrics["polychromic/incomplete_groups"] == 0
 
 
 def test_stock_grpo_leaves_our_advantages_as_they_are():
@@ -107,12 +114,14 @@ def test_stock_grpo_leaves_our_advantages_as_they_are():
 def test_random_sets_are_those_of_the_step():
     batch = make_batch(groups=1)
     found = []
-    for step in (5, 5, 6):
-        with responses_for_estimator(responses_of(batch, {"preset": "paper"}, step=step)):
+    for draw in ((5, 0), (5, 0), (6, 0), (5, 1)):
+        with responses_for_estimator(responses_of(batch, {"preset": "paper"}, draw=draw)):
             found.append(compute_advantage(data_of(batch), adv_estimator="polychromic").batch["advantages"])
     assert torch.equal(found[0], found[1])
+    # Neither another step nor another batch of the same step draws the same sets.
     assert not torch.equal(found[0], found[2])
-    expected = expected_of(batch, num_sets=4, rng=np.random.default_rng([0, 5]))
+    assert not torch.equal(found[0], found[3])
+    expected = expected_of(batch, num_sets=4, rng=np.random.default_rng([0, 5, 0]))
     np.testing.assert_allclose(found[0], expected[:, None] * batch.mask.numpy(), **CLOSE)
 
 
@@ -124,11 +133,49 @@ def test_judges_see_prompts_and_whole_groups():
         seen.append((prompt, len(texts)))
         return [first_letter(text) for text in texts]
 
-    responses = responses_of(batch, {"key": None, "judge": judge}, prompts=[f"of {uid}" for uid in batch.uids])
+    completions = [Completion(text, f"of {uid}") for text, uid in zip(batch.texts, batch.uids, strict=True)]
+    responses = responses_of(batch, {"key": None, "judge": judge}, completions=completions)
     with responses_for_estimator(responses):
         data = compute_advantage(data_of(batch), adv_estimator="polychromic")
     assert sorted(seen) == [("of uid0", 8), ("of uid1", 8), ("of uid2", 8)]
     np.testing.assert_allclose(data.batch["advantages"], expected_of(batch)[:, None] * batch.mask.numpy(), **CLOSE)
+
+
+def test_a_judge_that_fails_for_a_group_leaves_it_out():
+    batch = make_batch()
+    uid_of = {id(text): uid for text, uid in zip(batch.texts, batch.uids, strict=True)}
+
+    def judge(_prompt, texts):
+        if uid_of[id(texts[0])] == "uid1":
+            raise ConnectionError("no route")
+        return [first_letter(text) for text in texts]
+
+    section = {"key": None, "judge": judge, "on_failure": "skip", "calls": {"retries": 1, "wait": 0.001}}
+    responses = responses_of(batch, section)
+    with responses_for_estimator(responses):
+        data = compute_advantage(data_of(batch), adv_estimator="polychromic")
+    expected = np.where(batch.uids == "uid1", 0.0, expected_of(batch))
+    np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * batch.mask.numpy(), **CLOSE)
+    assert responses.metrics["polychromic/failed_groups"] == pytest.approx(1 / 3)
+
+
+def test_scale_is_one_number_for_the_batch():
+    batch = make_batch()
+    with responses_for_estimator(responses_of(batch, {"scale": "batch"})):
+        data = compute_advantage(data_of(batch), adv_estimator="polychromic")
+    plain = expected_of(batch)
+    expected = plain / (plain.std() + 1e-4)
+    np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * batch.mask.numpy(), **CLOSE)
+
+
+def test_wrong_answers_can_count_as_one():
+    batch = make_batch()
+    right = batch.rewards >= 0.5
+    with responses_for_estimator(responses_of(batch, {"wrong_alike": True, "success_threshold": 0.5})):
+        data = compute_advantage(data_of(batch), adv_estimator="polychromic")
+    labels = [first_letter(text) if good else "wrong" for text, good in zip(batch.texts, right, strict=True)]
+    expected = polychromic_advantages(batch.rewards, labels, group_ids=batch.uids, set_size=4)
+    np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * batch.mask.numpy(), **CLOSE)
 
 
 def without_rows(batch, rows):
@@ -163,7 +210,7 @@ def test_incomplete_groups_are_an_error_or_skipped():
     expected = np.zeros(len(fewer.texts))
     expected[fewer.uids != "uid1"] = expected_of(whole)
     np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * fewer.mask.numpy(), **CLOSE)
-    assert responses.figures["polychromic/incomplete_groups"] == 1
+    assert responses.metrics["polychromic/incomplete_groups"] == 1
 
 
 def test_rewards_out_of_range_and_their_rescaling():
@@ -200,10 +247,10 @@ def jagged(rows):
     return torch.nested.as_nested_tensor([torch.as_tensor(row) for row in rows], layout=torch.jagged)
 
 
-def trainer_for(section=(), **changes):
+def trainer_for(section=(), cls=PolychromicPPOTrainer, **changes):
     overrides = [f"polychromic.{name}={value}" for name, value in changes.items()]
-    config = composed(("polychromic.key=polychromic.integrations.answers:last_number", *section, *overrides), CONFIG)
-    trainer = PolychromicPPOTrainer(config)
+    config = composed(("polychromic.key=polychromic.integrations.keys:last_number", *section, *overrides), CONFIG)
+    trainer = cls(config)
     trainer.tokenizer, trainer.global_steps = Letters(), 5
     return trainer
 
@@ -215,6 +262,46 @@ def test_the_trainer_is_synchronous():
     assert trainer.trainer_mode == "sync"
     assert type(trainer.replay_buffer) is ReplayBuffer
     assert not trainer.use_critic
+
+
+ASYNCHRONOUS = {
+    "colocate_async": (PolychromicPPOTrainerColocateAsync, ()),
+    "separate_async": (
+        PolychromicPPOTrainerSeparateAsync,
+        (
+            "trainer.v1.separate_async.parameter_sync_step=4",
+            "actor_rollout_ref.actor.ppo_mini_batch_size=32",
+            "actor_rollout_ref.rollout.nnodes=1",
+            "actor_rollout_ref.rollout.n_gpus_per_node=4",
+            "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ASYNCHRONOUS)
+def test_the_asynchronous_trainers_are_verls_with_our_advantages(mode):
+    cls, settings = ASYNCHRONOUS[mode]
+    trainer = trainer_for((f"trainer.v1.trainer_mode=polychromic_{mode}", *settings), cls)
+    assert get_trainer_cls(f"polychromic_{mode}") is cls
+    assert issubclass(cls, get_trainer_cls(mode))
+    assert cls._compute_advantage is PolychromicPPOTrainer._compute_advantage
+    assert trainer.trainer_mode == mode
+    assert type(trainer.replay_buffer) is ReplayBufferAsync
+    assert trainer.parameter_sync_step == (4 if mode == "separate_async" else 1)
+
+
+def test_responses_with_tools_are_conversations():
+    tokens, mask = [2, 3, 9, 9, 4, 1], [True, True, False, False, True, True]
+    completion = completion_of(Letters(), tokens, mask, "q", {"level": 1})
+    assert completion == "abc"
+    assert completion.messages == [
+        {"role": "assistant", "content": "ab"},
+        {"role": "tool", "content": "hh"},
+        {"role": "assistant", "content": "c"},
+    ]
+    assert (completion.prompt, completion.columns) == ("q", {"level": 1})
+    assert completion_of(Letters(), [2, 1], [True, True], "q", {}).messages == [{"role": "assistant", "content": "a"}]
 
 
 def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
@@ -245,6 +332,8 @@ def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
         batch_size=len(rows),
     )
     fields["uid"] = [row[0] for row in rows]
+    fields["raw_prompt"] = [[{"role": "user", "content": f"question of {row[0]}"}] for row in rows]
+    fields["extra_info"] = [{"level": row[1]} for row in rows]
     tags = [{"seq_len": 7, "prompt_len": 2, "response_len": 5} for _ in rows]
     transfer_queue.kv_batch_put(keys=keys, partition_id="train", fields=fields, tags=tags)
     batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
@@ -253,10 +342,17 @@ def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
     assert len(batch) > len(rows)
 
     trainer = trainer_for(preset="poly-epo")
-    letters = section_settings({"key": first_letter, "preset": "poly-epo"})
+    seen = set()
+
+    def first_letter_of(completion):
+        seen.add((completion.prompt[0]["content"], completion.columns["extra_info"]["level"], len(completion.messages)))
+        return completion[0]
+
+    letters = section_settings({"key": first_letter_of, "preset": "poly-epo"})
     monkeypatch.setattr(trainer, "polychromic", letters)
     metrics = {}
     trainer._compute_advantage(batch, metrics)
+    assert seen == {(f"question of uid-{group}", session, 3) for group in range(3) for session in range(8)}
     stored = transfer_queue.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["advantages", "returns"])
     found = [values.numpy() for values in stored["advantages"].unbind()]
 
@@ -289,7 +385,10 @@ def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
     ("overrides", "message"),
     [
         (["algorithm.adv_estimator=grpo"], "algorithm.adv_estimator is 'grpo'"),
-        (["trainer.v1.trainer_mode=sync"], "trainer.v1.trainer_mode is 'sync'"),
+        (["trainer.v1.trainer_mode=sync"], "trainer.v1.trainer_mode is 'sync'; .* 'polychromic_colocate_async'"),
+        (["+polychromic.scale=group"], "scale is 'group'"),
+        (["+polychromic.calls.tries=2"], "polychromic.calls.tries is not a setting; choose from concurrency"),
+        (["+polychromic.on_failure=skip"], "are for judge and equivalent"),
         (["trainer.use_v1=false"], "trainer.use_v1 is False"),
         (["algorithm.use_kl_in_reward=true"], "use_kl_loss=True instead"),
         (["algorithm.filter_groups.enable=true"], "filter_groups.enable is True"),
@@ -328,7 +427,46 @@ def test_verl_alone_loads_the_plugin():
         "print(get_adv_estimator_fn('polychromic').__module__, get_trainer_cls('polychromic').__module__)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.split() == ["polychromic.integrations.verl"] * 2
+    assert done.stdout.split() == ["polychromic.integrations.verl_estimator", "polychromic.integrations.verl"]
+
+
+def test_verl_alone_is_not_slowed_down():
+    program = (
+        "import sys, verl\n"
+        "loaded = [name for name in sys.modules if name.startswith('polychromic.integrations')]\n"
+        "print(loaded, 'verl.trainer.ppo.v1' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+    loaded = "['polychromic.integrations', 'polychromic.integrations.verl_plugin'] False"
+    assert done.stdout.splitlines()[-1] == loaded
+
+
+def test_a_plugin_that_fails_leaves_verl_alone():
+    program = (
+        "import sys\n"
+        "sys.modules['polychromic.integrations.completions'] = None\n"
+        "import verl.trainer.ppo.v1 as v1\n"
+        "print(v1.get_trainer_cls('sync').__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.splitlines()[-1] == "PPOTrainerSync"
+    assert "polychromic's plug-in is not there" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["actor_rollout_ref.rollout.name=???"], "actor_rollout_ref.rollout.name is missing"),
+        (["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=null"], "verl refuses the configuration: .*ppo_micro"),
+        (["actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=null"], "log_prob_micro_batch_size"),
+        (["actor_rollout_ref.actor.ppo_mini_batch_size=256"], "verl refuses the configuration"),
+    ],
+)
+def test_what_verl_refuses_is_refused_before_it_is_started(overrides, message, capsys):
+    assert polychromic_command(["verl-check", *overrides, "--config", str(CONFIG)]) == 2
+    with pytest.raises(UserError, match=message):
+        check_by_verl(composed(tuple(overrides), CONFIG))
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_check_of_a_configuration(capsys):
@@ -337,15 +475,22 @@ def test_check_of_a_configuration(capsys):
     assert "verl 0.9.1" in output
     assert "algorithm.adv_estimator=polychromic  registered" in output
     assert "trainer.v1.trainer_mode=polychromic  registered" in output
-    assert "polychromic.key  polychromic.integrations.answers:calculations" in output
+    assert "trainer.v1.trainer_mode=polychromic_separate_async  registered" in output
+    assert "verl's own validation of the configuration  passed" in output
+    assert "polychromic.key  polychromic.integrations.keys:calculations" in output
     assert "polychromic.credit  mean" in output
 
 
 def test_check_of_overrides(capsys):
     overrides = ["algorithm.adv_estimator=polychromic", "trainer.v1.trainer_mode=polychromic"]
-    key = "+polychromic.key=polychromic.integrations.answers:last_number"
-    assert polychromic_command(["verl-check", *overrides, key, "actor_rollout_ref.rollout.n=8"]) == 0
-    assert "polychromic.num_sets  all" in capsys.readouterr().out
+    key = "+polychromic.key=polychromic.integrations.keys:last_number"
+    sizes = [
+        "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8",
+    ]
+    assert polychromic_command(["verl-check", *overrides, *sizes, key, "actor_rollout_ref.rollout.n=8"]) == 0
+    assert "polychromic.num_sets  auto" in capsys.readouterr().out
     assert polychromic_command(["verl-check", *overrides, "actor_rollout_ref.rollout.n=8"]) == 2
     assert "there is no section polychromic" in capsys.readouterr().err
     assert polychromic_command(["verl-check", "no.such.setting=1"]) == 2

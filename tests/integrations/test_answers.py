@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from polychromic import UserError, polychromic_advantages
-from polychromic.integrations.answers import Comparison, NoAnswer, calculations, rewards_of
-from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_figures
+from polychromic import UserError, kernel_from_embeddings, polychromic_advantages, polychromic_kernel_advantages
+from polychromic.integrations.answers import Comparison, Likeness, NoAnswer, rewards_of
+from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_metrics, scaled
 
 TEXTS = ["a 1", "b 1", " ", "a 2", ""]
 
@@ -39,10 +39,10 @@ def test_judge_sees_a_group_once_without_its_empty_completions():
         seen.append((prompt, completions))
         return [text[0] for text in completions]
 
-    labels = Comparison(judge=judge).labels_of_group("q", TEXTS)
+    labels = Comparison(judge=judge).labels_of_groups(["q"], [TEXTS])[0]
     assert labels == ["a", "b", NoAnswer.EMPTY, "a", NoAnswer.EMPTY]
     assert seen == [("q", ["a 1", "b 1", "a 2"])]
-    assert Comparison(judge=judge).labels_of_group("q", ["", " "]) == [NoAnswer.EMPTY] * 2
+    assert Comparison(judge=judge).labels_of_groups(["q"], [["", " "]])[0] == [NoAnswer.EMPTY] * 2
     assert len(seen) == 1
 
 
@@ -53,7 +53,13 @@ def test_equivalence_asks_one_representative_of_each_class_once():
         asked.append((first, second))
         return first[0] == second[0]
 
-    assert Comparison(equivalent=equivalent).labels_of_group("q", ["a1", "b1", "a1", "a2", "b2"]) == [0, 1, 0, 0, 1]
+    assert Comparison(equivalent=equivalent).labels_of_groups(["q"], [["a1", "b1", "a1", "a2", "b2"]])[0] == [
+        0,
+        1,
+        0,
+        0,
+        1,
+    ]
     assert asked == [("a1", "b1"), ("a1", "a2"), ("a1", "b2"), ("b1", "b2")]
 
 
@@ -120,12 +126,12 @@ def test_mistakes_in_the_users_functions_are_named(arguments, message):
         ({"judge": lambda *_: ["x"]}, "judge returned 1 labels for 3 completions"),
         ({"judge": lambda *_: 1 / 0}, "judge raised ZeroDivisionError"),
         ({"judge": lambda *_: [[1], [2], [3]]}, "judge returned list"),
-        ({"equivalent": lambda *_: 1 / 0}, "equivalent raised ZeroDivisionError: .* on 'a 1' and 'b 1'"),
+        ({"equivalent": lambda *_: 1 / 0}, "equivalent raised ZeroDivisionError: .* the first 'a 1'"),
     ],
 )
 def test_mistakes_in_functions_of_groups_are_named(arguments, message):
     with pytest.raises(UserError, match=message):
-        Comparison(**arguments).labels_of_group("q", TEXTS)
+        Comparison(**arguments).labels_of_groups(["q"], [TEXTS])[0]
 
 
 def test_rewards_are_checked_and_rescaled():
@@ -138,7 +144,7 @@ def test_rewards_are_checked_and_rescaled():
     ("values", "reward_range", "message"),
     [
         ([0, 2], (0, 1), r"f returned 2 for completion 1; .* \[0, 1\] .*reward_range"),
-        ([0, None], (0, 1), "None or NaN for completion 1"),
+        ([0, None], (-1, 1), "None or NaN for completion 1; .* return a number for each, -1 for one that"),
         ([float("nan"), 0], (0, 1), "None or NaN for completion 0"),
         ([0], (0, 1), "1 rewards for 2 completions"),
         (0.5, (0, 1), "must return one number per completion"),
@@ -171,32 +177,32 @@ def test_settings_that_a_trainer_would_change_are_refused(arguments, message):
 
 
 @pytest.mark.parametrize(
-    ("group_size", "trains", "by_kernel", "message"),
+    ("settings", "group_size", "by_kernel", "message"),
     [
-        (3, True, False, "need groups of 4 or more"),
-        (4, True, False, "every advantage is 0"),
-        (3, False, False, "need groups of 4 or more"),
-        (100, True, True, "no closed form"),
+        ({}, 3, False, "need groups of more than 4"),
+        ({}, 4, False, "every advantage is 0"),
+        ({"num_sets": "all"}, 100, True, "no closed form"),
+        ({"credit": "mean"}, 32, True, "35,960 sets in a group, of which some are drawn"),
     ],
 )
-def test_group_sizes_without_a_signal_are_refused(group_size, trains, by_kernel, message):
+def test_group_sizes_without_a_signal_are_refused(settings, group_size, by_kernel, message):
     with pytest.raises(UserError, match=message):
-        SetSettings().check_group_size("num_generations", group_size, trains=trains, by_kernel=by_kernel)
+        SetSettings(**settings).check_group_size("num_generations", group_size, by_kernel=by_kernel)
 
 
 def test_presets_are_settings():
     assert SetSettings(**PRESETS["paper"]) == SetSettings(4, 4, "sum", True)
     assert SetSettings(**PRESETS["poly-epo"]) == SetSettings(4, "all", "mean", False)
-    SetSettings(**PRESETS["paper"]).check_group_size("num_generations", 8, trains=True, by_kernel=True)
+    SetSettings(**PRESETS["paper"]).check_group_size("num_generations", 8, by_kernel=True)
 
 
-def test_figures_of_a_group_by_hand():
+def test_metrics_of_a_group_by_hand():
     # Group 1: two right answers (a, b), one wrong (c), one empty; group 2: all the same and right.
     comparison = Comparison(key=str)
     likeness = comparison.likeness([comparison.of_completions(["a", "b", "c", ""]), ["a"] * 4])
     returns = np.array([[1.0, 1, 0, 0], [1, 1, 1, 1]])
-    figures = group_figures(returns, likeness, SetSettings(set_size=2), returns > 0)
-    assert figures == {
+    metrics = group_metrics(returns, likeness, SetSettings(set_size=2), returns > 0)
+    assert metrics == {
         "diversity": pytest.approx((1 + 0) / 2),
         "set_score": pytest.approx((0.5 + 0) / 2),
         "distinct_answers": pytest.approx((4 + 1) / 2),
@@ -205,13 +211,13 @@ def test_figures_of_a_group_by_hand():
     }
 
 
-def test_figures_of_a_kernel_and_of_large_groups():
+def test_metrics_of_a_kernel_and_of_large_groups():
     comparison = Comparison(embed=letters)
     likeness = comparison.likeness([comparison.of_completions(["a", "b"] * 8)])
-    figures = group_figures(np.ones((1, 16)), likeness, SetSettings(), np.ones((1, 16)))
-    assert "distinct_right_answers" not in figures
-    assert figures["distinct_answers"] == pytest.approx(2)
-    assert figures["diversity"] == figures["set_score"] > 0
+    metrics = group_metrics(np.ones((1, 16)), likeness, SetSettings(), np.ones((1, 16)))
+    assert "distinct_right_answers" not in metrics
+    assert metrics["distinct_answers"] == pytest.approx(2)
+    assert metrics["diversity"] == metrics["set_score"] > 0
 
 
 def test_advantages_of_groups_are_the_cores():
@@ -232,12 +238,74 @@ def test_a_threshold_that_is_no_cosine_is_refused(threshold):
 
 def test_the_rule_for_labels_is_refused_where_there_are_none():
     with pytest.raises(UserError, match="homogeneous_zero is False with embed"):
-        SetSettings(set_size=4, homogeneous_zero=False).check_group_size("n", 8, trains=True, by_kernel=True)
+        SetSettings(set_size=4, homogeneous_zero=False).check_group_size("n", 8, by_kernel=True)
 
 
-def test_calculations_tell_ways_to_the_same_number_apart():
-    one = "48 / 2 = 24 in May, so 48+24 = 72."
-    assert calculations(one) == {"48/2", "48+24"}
-    assert calculations("First 48 + 24, as 48÷2 is 24: **72**") == calculations(one)
-    assert calculations("1,500 × 1.5 = 2250") == {"1500*1.5"}
-    assert calculations("It is 72.") == frozenset()
+def random_kernel(groups=2, size=32, seed=0):
+    rng = np.random.default_rng(seed)
+    return kernel_from_embeddings(rng.normal(size=(groups, size, 8)) + 2 * rng.normal(size=(groups, 1, 8)))
+
+
+def test_sets_of_embeddings_are_all_or_drawn():
+    assert SetSettings().sets_of_kernel(8) == SetSettings().sets_of_kernel(16) == "all"  # 70 and 1,820
+    assert SetSettings().sets_of_kernel(32) == 2000  # of 35,960
+    assert SetSettings(num_sets="all").sets_of_kernel(32) == "all"
+    assert SetSettings(num_sets=5).sets_of_kernel(32) == 5
+    kernel = random_kernel()
+    returns = np.random.default_rng(1).random((2, 32))
+    drawn = group_advantages(returns, Likeness(None, kernel), SetSettings(), 3)
+    np.testing.assert_array_equal(
+        drawn, polychromic_kernel_advantages(returns, kernel, set_size=4, num_sets=2000, rng=3)
+    )
+    np.testing.assert_allclose(drawn.sum(axis=1), 0, atol=1e-12)
+    exact = group_advantages(returns, Likeness(None, kernel), SetSettings(num_sets="all"), 3)
+    assert np.corrcoef(drawn.ravel(), exact.ravel())[0, 1] > 0.97
+
+
+def test_scale_changes_the_size_of_advantages_and_nothing_else():
+    rng = np.random.default_rng(0)
+    likeness = Likeness(rng.integers(0, 3, (4, 8)), None)
+    plain = group_advantages(rng.integers(0, 2, (4, 8)).astype(float), likeness, SetSettings(), 0)
+    np.testing.assert_array_equal(scaled(plain, 16.0), 16 * plain)
+    by_batch = scaled(plain, "batch")
+    assert by_batch.std() == pytest.approx(1, abs=0.01)
+    nonzero = plain != 0
+    ratios = by_batch[nonzero] / plain[nonzero]
+    np.testing.assert_allclose(ratios, ratios[0])  # one factor for all groups, though they differ in spread
+    assert len(set(plain.std(axis=1).round(6))) > 1
+    assert not scaled(np.zeros((2, 4)), "batch").any()
+
+
+@pytest.mark.parametrize("scale", ["group", 0.0, -1.0, float("nan"), True])
+def test_scales_that_make_no_sense_are_refused(scale):
+    with pytest.raises(UserError, match="scale is"):
+        SetSettings(scale=scale)
+
+
+def test_groups_smaller_than_a_set_have_metrics_without_sets():
+    for size in (1, 2, 3):
+        for likeness in (Likeness(np.zeros((2, size), np.int64), None), Likeness(None, np.ones((2, size, size)))):
+            returns = np.ones((2, size))
+            assert not group_advantages(returns, likeness, SetSettings(), 0).any()
+            metrics = group_metrics(returns, likeness, SetSettings(), returns)
+            assert metrics.pop("distinct_right_answers", 1.0) == 1.0
+            assert metrics == {"distinct_answers": pytest.approx(1.0)}
+
+
+def test_wrong_answers_can_count_as_one():
+    right = np.array([[True, True, False, False]])
+    labels = Likeness(np.array([[0, 1, 2, 3]]), None).wrong_alike(right)
+    np.testing.assert_array_equal(labels.labels, [[0, 1, -1, -1]])
+    kernel = np.full((1, 4, 4), 0.5) + 0.5 * np.eye(4)
+    expected = [[1, 0.5, 0, 0], [0.5, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+    np.testing.assert_array_equal(Likeness(None, kernel).wrong_alike(right).kernel[0], expected)
+
+
+def test_a_key_that_sees_wrong_answers_pays_for_them_unless_they_count_as_one():
+    """One right answer, three of eight wrong in different ways: the failure mode that the guide names."""
+    returns = np.array([[1.0, 1, 1, 1, 1, 0, 0, 0]])
+    likeness = Likeness(np.array([[0, 0, 0, 0, 0, 1, 2, 3]]), None)
+    paid = group_advantages(returns, likeness, SetSettings(), 0)
+    assert paid[0, 5] > 0 > paid[0, 0]
+    merged = likeness.wrong_alike(returns > 0)
+    assert group_advantages(returns, merged, SetSettings(homogeneous_zero=False), 0)[0, 0] > 0

@@ -4,7 +4,26 @@ import json
 import statistics
 from pathlib import Path
 
+import numpy as np
+
+from polychromic import polychromic_advantages
+
 ROOT = Path(__file__).parent.parent.parent
+
+
+def test_what_the_guide_to_keys_says_of_a_key_that_pays_for_wrong_answers():
+    page = (ROOT / "docs/keys.md").read_text()
+
+    def shown(value):
+        return f"{'+' if value > 0 else '−'} {abs(value):.3f}"
+
+    for right in (2, 4, 5, 6, 7):
+        rewards = np.array([1.0] * right + [0.0] * (8 - right))
+        advantages = polychromic_advantages(rewards, [0] * right + list(range(1, 9 - right)), set_size=4)
+        wrong = shown(advantages[-1])
+        assert f"| {right} | {shown(advantages[0])} | {f'**{wrong}**' if advantages[-1] > 0 else wrong} |" in page
+    merged = polychromic_advantages([1.0] * 6 + [0.0] * 2, [0] * 6 + [1] * 2, set_size=4)
+    assert f"a wrong one still gets\n{shown(merged[-1])}" in page
 
 
 def test_the_configuration_for_verl_is_shown_as_it_is():

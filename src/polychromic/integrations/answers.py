@@ -7,25 +7,31 @@ Four ways to say it, each asked at most once a completion or a group:
     equivalent(prompt, first, second)   whether two completions are the same in kind
     embed(completions)                  vectors, compared by cosine: Vendi diversity, or clusters above a threshold
 
+A completion is a `Completion`: a string that also knows its prompt, the columns of its row, its messages and the tools
+that it called. `judge` and `equivalent` may be asynchronous, and `calls` says how they are called.
+
 An empty completion (nothing but white space) is never shown to any of them: all empty completions count as one
 answer, different from every other.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Hashable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polychromic.core.checks import Floats, Ints, check_label, real_number
+from polychromic.core.checks import Floats, Ints, check_label, one_of, real_number
 from polychromic.core.diversity import clusters_from_kernel, kernel_from_embeddings, vendi_diversity
 from polychromic.errors import UserError
+from polychromic.integrations.calls import Cache, Calls, Failure, answer_all
+from polychromic.integrations.completions import Completion
 
+# What becomes of a group whose judge gives no answer: the run stops, its advantages are 0, or its texts are compared.
+ON_FAILURE = ("error", "skip", "text")
 # Rewards come as 32-bit floats, so one that is meant to be 1 may be a little less or more.
 REWARD_TOLERANCE = 1e-6
 
@@ -47,7 +53,18 @@ class Likeness(NamedTuple):
         if self.labels is not None:
             return distinct_labels(self.labels)
         assert self.kernel is not None
+        if self.kernel.shape[-1] == 1:
+            return np.ones(len(self.kernel))
         return np.asarray(1.0 + (self.kernel.shape[-1] - 1) * vendi_diversity(self.kernel))
+
+    def wrong_alike(self, right: NDArray[np.bool_]) -> Likeness:
+        """The same, but all completions of a group that are not right, [G, N], are one answer."""
+        if self.labels is not None:
+            return Likeness(np.where(right, self.labels, -1), None)
+        assert self.kernel is not None
+        both_right = right[:, :, None] & right[:, None, :]
+        both_wrong = ~right[:, :, None] & ~right[:, None, :]
+        return Likeness(None, np.where(both_right, self.kernel, both_wrong.astype(np.float64)))
 
 
 @dataclass(frozen=True)
@@ -62,13 +79,19 @@ class Comparison:
         embed: from a list of completions to vectors [completions, features].
         similarity_threshold: with `embed`, completions joined by cosines of at least this much are one answer; not
             given, diversity is the Vendi score.
+        calls: how `judge` or `equivalent` is called: at the same time, with a time limit, retries and a cache.
+        on_failure: what becomes of a group for which `judge` or `equivalent` has failed to the last try: 'error'
+            stops the run; 'skip' gives the group the advantage 0; 'text' compares its texts word by word.
     """
 
-    key: Callable[[str], Hashable] | None = None
-    judge: Callable[[Any, list[str]], Sequence[Hashable]] | None = None
-    equivalent: Callable[[Any, str, str], bool] | None = None
-    embed: Callable[[list[str]], ArrayLike] | None = None
+    key: Callable[[Completion], Hashable] | None = None
+    judge: Callable[[Any, list[Completion]], Any] | None = None
+    equivalent: Callable[[Any, Completion, Completion], Any] | None = None
+    embed: Callable[[list[Completion]], ArrayLike] | None = None
     similarity_threshold: float | None = None
+    calls: Calls | None = None
+    on_failure: str = "error"
+    _cache: Cache = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ways = ("key", "judge", "equivalent", "embed")
@@ -86,6 +109,19 @@ class Comparison:
                     f"similarity_threshold is {self.similarity_threshold} without embed, which alone reads it"
                 )
             real_number("similarity_threshold", self.similarity_threshold, -1.0, 1.0)
+        if self.calls is not None and not isinstance(self.calls, Calls):
+            raise UserError(f"calls is {self.calls!r}; it must be a Calls, Calls(timeout=60, retries=2) for example")
+        one_of("on_failure", self.on_failure, ON_FAILURE)
+        if (self.calls is not None or self.on_failure != "error") and not self.needs_whole_groups:
+            raise UserError(
+                f"calls and on_failure are for judge and equivalent; {given[0]} is called once in this process"
+            )
+        object.__setattr__(self, "_cache", Cache(self.calls.cache_size if self.calls is not None else 0))
+
+    @property
+    def by_kernel(self) -> bool:
+        """Whether completions are compared by degrees (Vendi) rather than as the same or not."""
+        return self.embed is not None and self.similarity_threshold is None
 
     @property
     def needs_whole_groups(self) -> bool:
@@ -100,15 +136,26 @@ class Comparison:
             return _vectors(self.embed, completions)
         return list(completions)
 
-    def labels_of_group(self, prompt: Any, completions: Sequence[str]) -> list[Hashable]:
-        """The labels of one group by `judge` or `equivalent`."""
-        texts = [text for text in completions if not _empty(text)]
-        if self.judge is not None:
-            found = _judged(self.judge, prompt, texts) if texts else []
-        else:
-            found = _classes(self.equivalent, prompt, texts)  # type: ignore[arg-type]
-        rest = iter(found)
-        return [NoAnswer.EMPTY if _empty(text) else next(rest) for text in completions]
+    def labels_of_groups(self, prompts: Sequence[Any], groups: Sequence[Sequence[str]]) -> list[list[Hashable] | None]:
+        """The labels of each group by `judge` or `equivalent`; None for a group that is to be skipped."""
+        function = self.judge or self.equivalent
+        assert function is not None
+        questions = _of_judge if self.judge is not None else _of_equivalence
+        check: Callable[..., Any] = _judged if self.judge is not None else _same
+        texts = [[text for text in group if not _empty(text)] for group in groups]
+        conversations = [questions(*pair) for pair in zip(prompts, texts, strict=True)]
+        found = answer_all(function, conversations, check, self.calls, self._cache)
+        return [self._labels(group, outcome) for group, outcome in zip(groups, found, strict=True)]
+
+    def _labels(self, group: Sequence[str], outcome: Any) -> list[Hashable] | None:
+        if isinstance(outcome, Failure):
+            if self.on_failure == "error":
+                raise _named(outcome.error, "judge" if self.judge is not None else "equivalent", group)
+            if self.on_failure == "skip":
+                return None
+            outcome = [" ".join(text.split()) for text in group if not _empty(text)]
+        rest = iter(outcome)
+        return [NoAnswer.EMPTY if _empty(text) else next(rest) for text in group]
 
     def likeness(self, items: Sequence[Sequence[Any]]) -> Likeness:
         """From the items of `of_completions` (or the labels of `labels_of_group`), one row per group."""
@@ -167,10 +214,14 @@ def rewards_of(
     bad = ~np.isfinite(raw) | (raw < low - REWARD_TOLERANCE) | (raw > high + REWARD_TOLERANCE)
     if bad.any():
         row = int(bad.argmax())
-        shown = "None or NaN" if np.isnan(raw[row]) else f"{raw[row]:g}"
         name = names[row] if names else f"completion {row}"
+        if np.isnan(raw[row]):
+            raise UserError(
+                f"{source} returned None or NaN for {name}; sets are scored by the rewards of all their completions: "
+                f"return a number for each, {low:g} for one that cannot be judged, say"
+            )
         raise UserError(
-            f"{source} returned {shown} for {name}; the polychromic objective needs a reward in "
+            f"{source} returned {raw[row]:g} for {name}; the polychromic objective needs a reward in "
             f"[{low:g}, {high:g}] for every completion: say reward_range=(lowest, highest) to have others rescaled"
         )
     return raw, np.clip((raw - low) / (high - low), 0.0, 1.0)
@@ -189,7 +240,7 @@ def _shown(completion: str) -> str:
     return repr(completion if len(completion) <= 80 else completion[:77] + "...")
 
 
-def _label(key: Callable[[str], Hashable], completion: str) -> Hashable:
+def _label(key: Callable[[Completion], Hashable], completion: Any) -> Hashable:
     try:
         label = key(completion)
     except Exception as error:
@@ -212,40 +263,53 @@ def _hashable(source: str, label: Hashable, completion: str) -> Hashable:
     return label
 
 
-def _judged(judge: Callable[[Any, list[str]], Sequence[Hashable]], prompt: Any, texts: list[str]) -> list[Hashable]:
-    try:
-        labels = list(judge(prompt, texts))
-    except Exception as error:
-        raise UserError(f"judge raised {type(error).__name__}: {error} on {len(texts)} completions") from error
+def _of_judge(prompt: Any, texts: list[Any]) -> Generator[tuple[Any, ...], Any, list[Hashable]]:
+    return (yield prompt, texts) if texts else []
+
+
+def _judged(labels: Any, prompt: Any, texts: list[str]) -> list[Hashable]:  # noqa: ARG001
+    labels = list(labels)
     if len(labels) != len(texts):
         raise UserError(f"judge returned {len(labels)} labels for {len(texts)} completions")
     return [_hashable("judge", label, text) for label, text in zip(labels, texts, strict=True)]
 
 
-def _classes(equivalent: Callable[[Any, str, str], bool], prompt: Any, texts: Sequence[str]) -> list[Hashable]:
-    """Each text's class, by comparison with the first text of every class; equal texts are not compared again."""
-    class_of: dict[str, int] = {}
+def _of_equivalence(prompt: Any, texts: list[Any]) -> Generator[tuple[Any, ...], Any, list[Hashable]]:
+    """Each text's class, by comparison with the first text of every class; equal ones are not compared again."""
+    class_of: dict[Hashable, int] = {}
     representatives: list[str] = []
-    for text in texts:
-        if text in class_of:
+    names = [getattr(text, "identity", text) for text in texts]
+    for name, text in zip(names, texts, strict=True):
+        if name in class_of:
             continue
         for index, first in enumerate(representatives):
-            try:
-                same = equivalent(prompt, first, text)
-            except Exception as error:
-                raise UserError(
-                    f"equivalent raised {type(error).__name__}: {error} on {_shown(first)} and {_shown(text)}"
-                ) from error
-            if same:
-                class_of[text] = index
+            if (yield prompt, first, text):
+                class_of[name] = index
                 break
         else:
-            class_of[text] = len(representatives)
+            class_of[name] = len(representatives)
             representatives.append(text)
-    return [class_of[text] for text in texts]
+    return [class_of[name] for name in names]
 
 
-def _vectors(embed: Callable[[list[str]], ArrayLike], completions: Sequence[str]) -> list[NDArray[Any] | None]:
+def _same(answer: Any, prompt: Any, first: str, second: str) -> bool:  # noqa: ARG001
+    return bool(answer)
+
+
+def _named(error: Exception, source: str, group: Sequence[str]) -> UserError:
+    """The error of a user's function, with where it came up."""
+    if isinstance(error, UserError):
+        return error
+    where = f"{len(group)} completions, the first {_shown(group[0])}"
+    named = UserError(
+        f"{source} raised {type(error).__name__}: {error} on {where}; "
+        "on_failure='skip' or 'text' trains on, and calls=Calls(retries=…) tries again"
+    )
+    named.__cause__ = error
+    return named
+
+
+def _vectors(embed: Callable[[list[Any]], ArrayLike], completions: Sequence[str]) -> list[NDArray[Any] | None]:
     texts = [text for text in completions if not _empty(text)]
     if not texts:
         return [None] * len(completions)
@@ -273,22 +337,3 @@ def _kernel(vectors: Sequence[NDArray[Any] | None]) -> Floats:
         cosines = kernel_from_embeddings(np.stack([vector for vector in vectors if vector is not None]))
         kernel[np.ix_(filled, filled)] = cosines
     return kernel
-
-
-def calculations(completion: str) -> frozenset[str]:
-    """A key for word problems: which calculations a completion writes out (`48/2`, `24 + 48`), in whatever order.
-
-    Completions that reach the same number on other ways differ, and that is what sets are to be paid for.
-    """
-    found = re.findall(r"(\d[\d,]*(?:\.\d+)?)\s*([-+*/×÷−])\s*(\d[\d,]*(?:\.\d+)?)", completion)
-    plain = str.maketrans({"×": "*", "÷": "/", "−": "-", ",": None})
-    return frozenset("".join(parts).translate(plain) for parts in found)
-
-
-def last_number(completion: str) -> str | None:
-    """A key for tasks with several right answers that are numbers: the last one of a completion, without commas.
-
-    Where one answer alone is right, other answers are wrong, and this key would pay sets for having wrong ones.
-    """
-    found = re.findall(r"-?\d[\d,]*(?:\.\d+)?", completion)
-    return found[-1].replace(",", "") if found else None

@@ -1,34 +1,65 @@
-"""Polychromic training with TRL: a reward function for the unmodified `GRPOTrainer`.
+"""Polychromic training with TRL: a reward function for the unmodified `GRPOTrainer` and `RLOOTrainer`.
 
 GRPO subtracts the mean reward of a group. Polychromic advantages add up to zero in every group, so handed over as
-rewards they come out of the trainer as they went in, provided that nothing else is done to them; `check_grpo_trainer`
-makes sure of that.
+rewards they come out of the trainer as they went in, provided that nothing else is done to them; `check_trainer` makes
+sure of that. RLOO subtracts the mean of the others, which multiplies them by N/(N − 1), so it gets them divided by it.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import weakref
-from collections.abc import Callable, Hashable, Sequence
-from inspect import iscoroutinefunction
-from typing import Any
+from collections.abc import Callable, Hashable
+from math import comb
+from typing import Any, NamedTuple
 
 import numpy as np
 from accelerate.utils import gather_object
 from numpy.typing import ArrayLike
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-from polychromic.core.checks import one_of, whole_number
+from polychromic.core.checks import flag, one_of, whole_number
 from polychromic.errors import UserError
-from polychromic.integrations.answers import Comparison, rewards_of, right_answers
-from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_figures
+from polychromic.integrations.answers import Comparison, reward_bounds, rewards_of, right_answers
+from polychromic.integrations.calls import Calls, is_asynchronous, run_in_loop
+from polychromic.integrations.completions import Completion, content_of
+from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_metrics, scaled
+from polychromic.integrations.rewards import columns_of, combine, each_completion
 
-__all__ = ["PRESETS", "PolychromicReward", "check_grpo_trainer", "polychromic_grpo_config"]
+__all__ = [
+    "PRESETS",
+    "Calls",
+    "Completion",
+    "PolychromicReward",
+    "check_grpo_trainer",
+    "check_trainer",
+    "combine",
+    "each_completion",
+    "polychromic_grpo_config",
+    "polychromic_rloo_config",
+]
 
-# What GRPO must be told for the advantages to come out as they went in.
-REQUIRED = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
+logger = logging.getLogger(__name__)
+
+
+class _Trainer(NamedTuple):
+    """A trainer of TRL, what it must be told for advantages to come out as they went in, and what it does to them."""
+
+    name: str
+    required: dict[str, Any]
+    factor: Callable[[int], float]
+
+
+TRAINERS: dict[type, _Trainer] = {
+    GRPOTrainer: _Trainer(
+        "grpo", {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}, lambda _: 1.0
+    ),
+    RLOOTrainer: _Trainer("rloo", {"normalize_advantages": False, "reward_clip_range": None}, lambda n: n / (n - 1)),
+}
 # Before the first generation of a run: (global step, number within it), apart for training and evaluation.
 NO_GENERATION = {True: (-1, 0), False: (-1, 0)}
-# What the presets say of the trainer itself; anything else stays as TRL has it.
+# What the presets say of GRPO itself; anything else stays as TRL has it.
 TRAINER_PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"num_generations": 8},
     "poly-epo": {
@@ -42,13 +73,13 @@ TRAINER_PRESETS: dict[str, dict[str, Any]] = {
 
 
 class PolychromicReward:
-    """A reward function for `GRPOTrainer` that returns the polychromic advantage of every completion.
+    """A reward function for `GRPOTrainer` or `RLOOTrainer` that returns the polychromic advantage of every completion.
 
     Use it through three lines:
 
         reward = PolychromicReward(reward_fn, key=answer_of)
         args = polychromic_grpo_config(output_dir="out", num_generations=8)
-        trainer = check_grpo_trainer(GRPOTrainer(model, reward_funcs=reward.funcs, args=args, train_dataset=data))
+        trainer = check_trainer(GRPOTrainer(model, reward_funcs=reward.funcs, args=args, train_dataset=data))
 
     It gathers the completions of all processes, so groups may span them; a mistake in one process is raised in all.
     Random sets are seeded by `seed`, the global step and the generation within it, so a resumed run draws the sets
@@ -56,50 +87,59 @@ class PolychromicReward:
 
     Args:
         reward_fn: a reward function as TRL calls it, `reward_fn(prompts=, completions=, **columns)`, one number per
-            completion, in `reward_range`.
+            completion, in `reward_range`; asynchronous or not. `combine` makes one of several.
         key, judge, equivalent, embed, similarity_threshold: when two completions count as the same; exactly one of
-            the four, as in `polychromic.integrations.answers.Comparison`. They are given the text of a completion;
-            of a conversation, the contents of its assistant messages.
+            the four, as in `polychromic.integrations.answers.Comparison`. They are given a `Completion`, the text with
+            its prompt, columns, messages and tool calls.
+        calls, on_failure: how a judge is called, and what becomes of a group for which it fails: 'error', 'skip' or
+            'text'.
+        wrong_alike: count all completions below `success_threshold` as one answer, so that no set is paid for holding
+            several wrong ones.
         set_size, num_sets, credit, homogeneous_zero: the sets and their credit, as in
             `polychromic.integrations.group_sets.SetSettings`. `**PRESETS["paper"]` and `**PRESETS["poly-epo"]` set
             them all.
+        scale: what advantages are multiplied with: a number, or 'batch' to make their standard deviation 1, as TRL
+            does with its own, so that `beta` and learning rates mean what they mean there.
         reward_range: (lowest, highest) reward; rewards are mapped linearly from it to [0, 1].
-        success_threshold: the reward from which on a completion counts as right in `pass@n` and
-            `distinct_right_answers`; not given, the highest reward. It touches the logs only.
+        success_threshold: the reward from which on a completion counts as right in `pass@n`,
+            `distinct_right_answers` and `wrong_alike`; not given, the highest reward.
         seed: of the random sets.
     """
 
     def __init__(
         self,
-        reward_fn: Callable[..., Sequence[float]],
+        reward_fn: Callable[..., Any],
         *,
-        key: Callable[[str], Hashable] | None = None,
-        judge: Callable[[Any, list[str]], Sequence[Hashable]] | None = None,
-        equivalent: Callable[[Any, str, str], bool] | None = None,
-        embed: Callable[[list[str]], ArrayLike] | None = None,
+        key: Callable[[Completion], Hashable] | None = None,
+        judge: Callable[[Any, list[Completion]], Any] | None = None,
+        equivalent: Callable[[Any, Completion, Completion], Any] | None = None,
+        embed: Callable[[list[Completion]], ArrayLike] | None = None,
         similarity_threshold: float | None = None,
+        calls: Calls | None = None,
+        on_failure: str = "error",
+        wrong_alike: bool = False,
         set_size: int = 4,
-        num_sets: int | str = "all",
+        num_sets: int | str = "auto",
         credit: str = "sum",
         homogeneous_zero: bool = True,
+        scale: float | str = 1.0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         success_threshold: float | None = None,
         seed: int = 0,
     ) -> None:
         if not callable(reward_fn) or hasattr(reward_fn, "parameters"):
             raise UserError(f"reward_fn is {type(reward_fn).__name__}; it must be a function that returns rewards")
-        if iscoroutinefunction(reward_fn) or iscoroutinefunction(getattr(reward_fn, "__call__", None)):  # noqa: B004
-            raise UserError("reward_fn is asynchronous; give a function that returns when the rewards are there")
         self.reward_fn = reward_fn
-        self.comparison = Comparison(key, judge, equivalent, embed, similarity_threshold)
-        self.sets = SetSettings(set_size, num_sets, credit, homogeneous_zero)
-        self.reward_range = reward_range
-        rewards_of([], 0, reward_range, "")
+        self.comparison = Comparison(key, judge, equivalent, embed, similarity_threshold, calls, on_failure)
+        self.wrong_alike = flag("wrong_alike", wrong_alike)
+        self.sets = SetSettings(set_size, num_sets, credit, homogeneous_zero, scale)
+        self.reward_range = reward_bounds(reward_range)
         self.success_threshold = float(max(reward_range) if success_threshold is None else success_threshold)
         self.seed = whole_number("seed", seed, at_least=0)
         self.__name__ = "polychromic"  # TRL names the columns of its logs by it
         self.raw = _RawReward(self, getattr(reward_fn, "__name__", "raw_reward"))
-        self._trainer: Callable[[], GRPOTrainer | None] = lambda: None
+        self._trainer: Callable[[], Any] = lambda: None
+        self._factor: Callable[[int], float] = lambda _: 1.0
         # Generations seen within the current global step, apart for training and evaluation.
         self._generation = dict(NO_GENERATION)
         self._last: tuple[Any, list[float]] = (None, [])
@@ -109,21 +149,20 @@ class PolychromicReward:
         """`reward_funcs` for the trainer: this one, and the raw reward beside it for the logs, with weight 0."""
         return [self, self.raw]
 
-    @property
-    def by_kernel(self) -> bool:
-        """Whether completions are compared by degrees (Vendi) rather than as the same or not."""
-        return self.comparison.embed is not None and self.comparison.similarity_threshold is None
+    def attach(self, trainer: Any, factor: Callable[[int], float]) -> None:
+        """Take the group sizes from `trainer`, for `check_trainer`, which has checked the rest.
 
-    def attach(self, trainer: GRPOTrainer) -> None:
-        """Take the group sizes from `trainer`, for `check_grpo_trainer`, which has checked the rest."""
+        factor: what the trainer multiplies the advantages of a group of N with.
+        """
         self._trainer = weakref.ref(trainer)
+        self._factor = factor
         self._generation = dict(NO_GENERATION)
 
     def __call__(self, prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
         """The advantages of this process's completions, [local batch]."""
         trainer = self._trainer()
         if trainer is None:
-            raise UserError("this reward has no trainer: call check_grpo_trainer(trainer) before trainer.train()")
+            raise UserError("this reward has no trainer: call check_trainer(trainer) before trainer.train()")
         training = bool(trainer.model.training)
         group_size = trainer.num_generations if training else trainer.num_generations_eval
 
@@ -131,38 +170,58 @@ class PolychromicReward:
         rows = [row for part in parts for row in part]
         groups = _groups([row[0] for row in rows], group_size, "num_generations" + ("" if training else "_eval"))
         raw, returns = (np.array([row[column] for row in rows]).reshape(-1, group_size) for column in (1, 2))
-        items = [[rows[i][3] for i in group] for group in groups]
-        if self.comparison.needs_whole_groups:
-            items = self._labels_of_groups([rows[group[0]][4] for group in groups], items)
-        likeness = self.comparison.likeness(items)
-
-        advantages = group_advantages(
-            returns, likeness, self.sets, self._generator(training, trainer.state.global_step)
-        )
-        figures = {"raw_reward": float(raw.mean())}
-        figures |= group_figures(returns, likeness, self.sets, right_answers(raw, self.success_threshold))
-        _log(trainer, training, columns.get("log_metric"), figures)
+        advantages, metrics = self._advantages(
+            raw, returns, [[rows[i][3] for i in group] for group in groups], [rows[group[0]][4] for group in groups],
+            self._generator(training, trainer.state.global_step),
+        )  # fmt: skip
+        _log(trainer, training, columns.get("log_metric"), metrics)
         first = sum(len(part) for part in parts[: trainer.accelerator.process_index])
         here = slice(first, first + len(completions))
         self._last = (completions, raw.reshape(-1)[here].tolist())
-        return [float(advantage) for advantage in advantages.reshape(-1)[here]]
+        handed_over = advantages.reshape(-1)[here] / (self._factor(group_size) if group_size > 1 else 1.0)
+        return [float(advantage) for advantage in handed_over]
+
+    def _advantages(
+        self, raw: Any, returns: Any, items: list[Any], prompts: list[Any], rng: np.random.Generator
+    ) -> tuple[Any, dict[str, float]]:
+        """Advantages [G, N] of all groups, and what to log of them."""
+        metrics = {"raw_reward": float(raw.mean())}
+        kept = np.ones(len(items), bool)
+        if self.comparison.needs_whole_groups:
+            items = self._labels_of_groups(prompts, items)
+            kept = np.array([labels is not None for labels in items])
+            metrics["failed_groups"] = float(1 - kept.mean())
+            if not kept.any():
+                raise UserError("the judge gave no answer for any group of this step; on_failure='skip' is for some")
+        likeness = self.comparison.likeness([labels for labels in items if labels is not None])
+        right = right_answers(raw[kept], self.success_threshold)
+        if self.wrong_alike:
+            likeness = likeness.wrong_alike(right)
+        advantages = np.zeros_like(returns)
+        advantages[kept] = group_advantages(returns[kept], likeness, self.sets, rng)
+        metrics |= group_metrics(returns[kept], likeness, self.sets, right)
+        metrics["advantage_std"] = float(advantages.std())
+        return scaled(advantages, self.sets.scale), metrics
 
     def _read(self, prompts: list[Any], completions: list[Any], columns: dict[str, Any]) -> list[tuple[Any, ...]]:
         """Per completion of this process: prompt text, reward, reward in [0, 1], item to compare by, prompt."""
         values = self.reward_fn(prompts=prompts, completions=completions, **columns)
+        if is_asynchronous(self.reward_fn):
+            values = run_in_loop(values)
         raw, returns = rewards_of(values, len(completions), self.reward_range, f"reward_fn '{self.raw.__name__}'")
-        items = self.comparison.of_completions([_text(completion) for completion in completions])
+        items = self.comparison.of_completions(columns_of(prompts, completions, columns))
         shared_prompts = prompts if self.comparison.needs_whole_groups else [None] * len(prompts)
         return list(zip(map(_prompt_text, prompts), raw, returns, items, shared_prompts, strict=True))
 
-    def _labels_of_groups(self, prompts: list[Any], texts: list[list[str]]) -> list[list[Hashable]]:
+    def _labels_of_groups(self, prompts: list[Any], groups: list[list[str]]) -> list[list[Hashable] | None]:
         """Each group judged by one process only, then shared."""
         trainer = self._trainer()
-        assert trainer is not None
         rank, world = trainer.accelerator.process_index, trainer.accelerator.num_processes
-        mine = range(rank, len(texts), world)
-        parts = _in_every_process(lambda: [self.comparison.labels_of_group(prompts[g], texts[g]) for g in mine])
-        return [parts[g % world][g // world] for g in range(len(texts))]
+        mine = range(rank, len(groups), world)
+        parts = _in_every_process(
+            lambda: self.comparison.labels_of_groups([prompts[g] for g in mine], [groups[g] for g in mine])
+        )
+        return [parts[g % world][g // world] for g in range(len(groups))]
 
     def _generator(self, training: bool, step: int) -> np.random.Generator:
         last_step, index = self._generation[training]
@@ -197,48 +256,88 @@ def polychromic_grpo_config(*, preset: str | None = None, num_monitors: int = 1,
     """
     if preset is not None:
         one_of("preset", preset, tuple(TRAINER_PRESETS))
+    if settings.get("scale_rewards") is False:
+        settings["scale_rewards"] = "none"
+    chosen = (TRAINER_PRESETS[preset] if preset else {}) | settings
+    return GRPOConfig(**_checked(chosen, TRAINERS[GRPOTrainer], num_monitors))
+
+
+def polychromic_rloo_config(*, num_monitors: int = 1, **settings: Any) -> RLOOConfig:
+    """The same for `RLOOTrainer`; its KL term, in the reward with weight `beta`, acts beside the set objective."""
+    return RLOOConfig(**_checked(settings, TRAINERS[RLOOTrainer], num_monitors))
+
+
+def _checked(settings: dict[str, Any], trainer: _Trainer, num_monitors: int) -> dict[str, Any]:
+    """The settings with those that are required; others in their place are refused."""
     weights = [1.0] + [0.0] * whole_number("num_monitors", num_monitors, at_least=0)
-    for name, value in {**REQUIRED, "reward_weights": weights}.items():
-        given = settings.get(name, value)
-        if given != value and not (name == "scale_rewards" and given is False):
-            raise UserError(f"{name} is {given!r}; it must be {value!r}, or the objective would silently change")
-    return GRPOConfig(**(TRAINER_PRESETS[preset] if preset else {}) | settings | REQUIRED | {"reward_weights": weights})
+    required = {**trainer.required, "reward_weights": weights}
+    for name, value in required.items():
+        if settings.get(name, value) != value:
+            raise UserError(
+                f"{name} is {settings[name]!r}; it must be {value!r}, or the objective would silently change"
+            )
+    return settings | required
 
 
-def check_grpo_trainer(trainer: GRPOTrainer) -> GRPOTrainer:
+def check_trainer(trainer: Any) -> Any:
     """Refuse a trainer whose settings would silently change the objective; tell its reward the group sizes.
 
     Returns:
         The same trainer. A `PolychromicReward` does not work in a trainer that was not checked.
     """
-    if not isinstance(trainer, GRPOTrainer):
-        raise UserError(f"trainer is {type(trainer).__name__}; polychromic rewards are made for trl.GRPOTrainer")
-    if type(trainer)._generate_and_score_completions is not GRPOTrainer._generate_and_score_completions:
+    base = next((base for base in TRAINERS if isinstance(trainer, base)), None)
+    if base is None:
+        raise UserError(
+            f"trainer is {type(trainer).__name__}; polychromic rewards are made for trl.GRPOTrainer and trl.RLOOTrainer"
+        )
+    if type(trainer)._generate_and_score_completions is not base._generate_and_score_completions:  # type: ignore[attr-defined]
         raise UserError(
             f"trainer is {type(trainer).__name__}, which overrides _generate_and_score_completions, where rewards "
-            "become advantages; polychromic rewards need GRPOTrainer's own"
+            f"become advantages; polychromic rewards need {base.__name__}'s own"
         )
     where = [i for i, function in enumerate(trainer.reward_funcs) if isinstance(function, PolychromicReward)]
     if len(where) != 1:
         raise UserError(f"reward_funcs holds {len(where)} PolychromicReward; it must hold exactly one")
     reward: PolychromicReward = trainer.reward_funcs[where[0]]
-    for name, value in REQUIRED.items():
+    for name, value in TRAINERS[base].required.items():
         if getattr(trainer, name) != value:
             raise UserError(
-                f"{name} is {getattr(trainer, name)!r}; it must be {value!r}, or GRPO rescales the advantages and with "
-                "them the objective: make the arguments with polychromic_grpo_config(...)"
+                f"{name} is {getattr(trainer, name)!r}; it must be {value!r}, or the trainer rescales the advantages "
+                f"and with them the objective: make the arguments with polychromic_{TRAINERS[base].name}_config(...)"
             )
     for index, weight in enumerate(trainer.reward_weights.tolist()):
         needed = 1.0 if index == where[0] else 0.0
         if weight != needed:
             raise UserError(
                 f"reward_weights[{index}] ({trainer.reward_func_names[index]}) is {weight:g}; it must be {needed:g}: "
-                "rewards are combined inside reward_fn, before sets are scored, and all others are logged only"
+                "rewards are combined inside reward_fn, before sets are scored (combine does it), and all others are "
+                "logged only"
             )
-    for name, trains in (("num_generations", True), ("num_generations_eval", False)):
-        reward.sets.check_group_size(name, getattr(trainer, name), trains=trains, by_kernel=reward.by_kernel)
-    reward.attach(trainer)
+    size, by_kernel = trainer.num_generations, reward.comparison.by_kernel
+    reward.sets.check_group_size("num_generations", size, by_kernel=by_kernel)
+    if by_kernel and isinstance(drawn := reward.sets.sets_of_kernel(size), int) and reward.sets.num_sets == "auto":
+        total = comb(size, reward.sets.set_size)
+        logger.warning("polychromic: %s of the %s sets of a group are drawn; num_sets='all' takes all", drawn, total)
+    if started_alone(trainer.accelerator.num_processes):
+        logger.warning(
+            "polychromic: 'accelerate launch --cpu' has started one process, whatever --num_processes says; "
+            "torchrun --nproc-per-node=… starts several"
+        )
+    reward.attach(trainer, TRAINERS[base].factor)
     return trainer
+
+
+check_grpo_trainer = check_trainer
+
+
+def started_alone(num_processes: int) -> bool:
+    """Whether `accelerate launch --cpu` was told several processes and has started one.
+
+    It passes the number on to mpirun only, which it uses if it was given a host file. It sets MASTER_ADDR for several
+    processes, but a process that is one of several has a WORLD_SIZE too.
+    """
+    said = os.environ.get("ACCELERATE_USE_CPU", "").lower() == "true" and "MASTER_ADDR" in os.environ
+    return said and num_processes == 1 and "WORLD_SIZE" not in os.environ
 
 
 def _in_every_process(work: Callable[[], list[Any]]) -> list[list[Any]]:
@@ -272,27 +371,13 @@ def _groups(prompt_texts: list[str], group_size: int, name: str) -> list[range]:
     return groups
 
 
-def _text(message_or_text: Any) -> str:
-    """A completion as text: itself, or the contents of the assistant's messages."""
-    if isinstance(message_or_text, str):
-        return message_or_text
-    return "\n".join(
-        _content(message) for message in message_or_text if message.get("role", "assistant") == "assistant"
-    )
-
-
 def _prompt_text(prompt: Any) -> str:
     """What prompts of one group have in common; images are left out, as copies of them do not compare equal."""
-    return prompt if isinstance(prompt, str) else "\n".join(f"{m.get('role')}: {_content(m)}" for m in prompt)
+    return prompt if isinstance(prompt, str) else "\n".join(f"{m.get('role')}: {content_of(m)}" for m in prompt)
 
 
-def _content(message: dict[str, Any]) -> str:
-    content = message.get("content") or ""
-    return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
-
-
-def _log(trainer: GRPOTrainer, training: bool, log_metric: Any, figures: dict[str, float]) -> None:
-    for name, value in figures.items():
+def _log(trainer: Any, training: bool, log_metric: Any, metrics: dict[str, float]) -> None:
+    for name, value in metrics.items():
         if log_metric is not None:
             log_metric(f"polychromic/{name}", value)
         else:

@@ -5,9 +5,12 @@ verl swallows whatever goes wrong while it loads a plug-in, so this asks one thi
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
 import sys
+import warnings
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +18,10 @@ from typing import Annotated, Any
 import tyro
 
 from polychromic.errors import UserError
-from polychromic.integrations.verl_settings import NAME, VerlSettings, settings_of
+from polychromic.integrations.verl_settings import NAME, TRAINER_MODES, VerlSettings, settings_of
 
-PLUGIN = "polychromic.integrations.verl"
+PLUGIN = "polychromic.integrations.verl_plugin"
+TRAINERS = "polychromic.integrations.verl"
 
 
 def verl_check(
@@ -39,8 +43,34 @@ def verl_check(
     if not overrides and config is None:
         print("no settings given to check; give those of your run, or --config")
         return 0
-    _print_settings(settings_of(composed(overrides, config)))
+    whole = composed(overrides, config)
+    settings = settings_of(whole)
+    check_by_verl(whole)
+    print("verl's own validation of the configuration  passed")
+    _print_settings(settings)
     return 0
+
+
+def check_by_verl(config: Any) -> None:
+    """What verl asks of a configuration before it trains; a UserError says what it refuses."""
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import omega_conf_to_dataclass, validate_config
+
+    name = "actor_rollout_ref.rollout.name"
+    if OmegaConf.is_missing(config.actor_rollout_ref.rollout, "name"):
+        raise UserError(
+            f"verl refuses the configuration: {name} is missing; say which engine generates, vllm or sglang"
+        )
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+            omega_conf_to_dataclass(config.actor_rollout_ref.rollout)
+    except Exception as error:
+        # verl raises whatever is at hand: assertions, ValueError, TypeError and those of OmegaConf.
+        raise UserError(f"verl refuses the configuration: {' '.join(str(error).split())}") from error
 
 
 def _check_plugin() -> None:
@@ -52,25 +82,28 @@ def _check_plugin() -> None:
     if NAME not in {point.name for point in entry_points(group="verl.plugins")}:
         raise UserError("the entry point is missing from this installation of polychromic: install it again with pip")
     importlib.import_module("verl")
-    loaded_by_verl = PLUGIN in sys.modules
-    try:
-        # If verl has failed to, a second import raises what it has swallowed at the first.
-        plugin = importlib.import_module(PLUGIN)
-    except Exception as error:
-        raise UserError(f"the plug-in fails to load: {type(error).__name__}: {error}") from error
-    if not loaded_by_verl:
+    if PLUGIN not in sys.modules:
+        try:
+            importlib.import_module(PLUGIN)
+        except Exception as error:
+            raise UserError(f"the plug-in fails to load: {type(error).__name__}: {error}") from error
         raise UserError("verl has not loaded the plug-in, though it can be imported; set VERL_LOGGING_LEVEL=DEBUG to "
                         "see why")  # fmt: skip
+    try:
+        # If it has failed when verl's trainers were imported, a second import raises why.
+        plugin = importlib.import_module(TRAINERS)
+    except Exception as error:
+        raise UserError(f"the plug-in fails to load: {type(error).__name__}: {error}") from error
     estimators = importlib.import_module("verl.trainer.ppo.core_algos").ADV_ESTIMATOR_REGISTRY
     trainers = importlib.import_module("verl.trainer.ppo.v1.trainer_base").TRAINER_REGISTRY
-    found = {
-        "algorithm.adv_estimator": (estimators.get(NAME), plugin.polychromic_estimator),
-        "trainer.v1.trainer_mode": (trainers.get(NAME), plugin.PolychromicPPOTrainer),
-    }
-    for setting, (registered, ours) in found.items():
+    found = [("algorithm.adv_estimator", NAME, estimators.get(NAME), plugin.polychromic_estimator)]
+    for mode, theirs in TRAINER_MODES.items():
+        ours = next(ours for ours in plugin.ShowsResponses.__subclasses__() if ours.verl_mode == theirs)
+        found.append(("trainer.v1.trainer_mode", mode, trainers.get(mode), ours))
+    for setting, name, registered, ours in found:
         if registered is not ours:
-            raise UserError(f"{setting}={NAME} is registered to {registered!r}, which is not polychromic's")
-        print(f"{setting}={NAME}  registered: {ours.__module__}.{ours.__name__}")
+            raise UserError(f"{setting}={name} is registered to {registered!r}, which is not polychromic's")
+        print(f"{setting}={name}  registered: {ours.__module__}.{ours.__name__}")
 
 
 def composed(overrides: tuple[str, ...], config: Path | None) -> Any:
@@ -101,5 +134,8 @@ def _print_settings(settings: VerlSettings) -> None:
         print(f"{NAME}.similarity_threshold  {settings.comparison.similarity_threshold}")
     for name, value in vars(settings.sets).items():
         print(f"{NAME}.{name}  {value}")
-    for name in ("reward_range", "success_threshold", "incomplete_groups", "seed"):
+    if settings.comparison.needs_whole_groups:
+        print(f"{NAME}.calls  {settings.comparison.calls}")
+        print(f"{NAME}.on_failure  {settings.comparison.on_failure}")
+    for name in ("wrong_alike", "columns", "reward_range", "success_threshold", "incomplete_groups", "seed"):
         print(f"{NAME}.{name}  {getattr(settings, name)}")

@@ -7,13 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from polychromic.core.checks import one_of, whole_number
+from polychromic.core.checks import flag, one_of, whole_number
 from polychromic.errors import UserError
 from polychromic.integrations.answers import Comparison, reward_bounds
+from polychromic.integrations.calls import Calls
 from polychromic.integrations.group_sets import PRESETS, SetSettings
 
 # The name of the estimator, of the trainer and of the section.
 NAME = "polychromic"
+# trainer.v1.trainer_mode -> which trainer of verl it is.
+TRAINER_MODES = {
+    NAME: "sync",
+    f"{NAME}_colocate_async": "colocate_async",
+    f"{NAME}_separate_async": "separate_async",
+}
+# What verl's data sets have beside the prompt.
+COLUMNS = ("data_source", "reward_model", "extra_info")
 
 
 @dataclass(frozen=True)
@@ -22,8 +31,10 @@ class VerlSettings:
 
     Attributes:
         comparison: when two responses count as the same: `key`, `judge`, `equivalent` or `embed`, each written
-            `package.module:function`, and `similarity_threshold`.
-        sets: `set_size`, `num_sets`, `credit`, `homogeneous_zero`, or a `preset` of them.
+            `package.module:function`, `similarity_threshold`, `on_failure`, and `calls`, a section of its own.
+        wrong_alike: count all responses below `success_threshold` as one answer.
+        columns: the fields of the data set that these functions find as `completion.columns`.
+        sets: `set_size`, `num_sets`, `credit`, `homogeneous_zero`, `scale`, or a `preset` of them.
         reward_range: (lowest, highest) reward; rewards are mapped linearly from it to [0, 1].
         success_threshold: the reward from which on a response counts as right in the logs; by default the highest.
         incomplete_groups: what to do with a group that has lost so many responses that its sets carry no signal:
@@ -32,6 +43,8 @@ class VerlSettings:
     """
 
     comparison: Comparison
+    wrong_alike: bool
+    columns: tuple[str, ...]
     sets: SetSettings
     reward_range: tuple[float, float]
     success_threshold: float
@@ -43,7 +56,10 @@ def section_settings(section: Mapping[str, Any]) -> VerlSettings:
     """Read the `polychromic` section of a configuration."""
     ways = ("key", "judge", "equivalent", "embed")
     set_names = tuple(field.name for field in fields(SetSettings))
-    others = ("similarity_threshold", "preset", "reward_range", "success_threshold", "incomplete_groups", "seed")
+    others = (
+        "similarity_threshold", "calls", "on_failure", "wrong_alike", "columns", "preset", "reward_range",
+        "success_threshold", "incomplete_groups", "seed",
+    )  # fmt: skip
     unknown = sorted(set(section) - {*ways, *set_names, *others})
     if unknown:
         raise UserError(f"{NAME}.{unknown[0]} is not a setting; choose from {', '.join((*ways, *set_names, *others))}")
@@ -56,7 +72,14 @@ def section_settings(section: Mapping[str, Any]) -> VerlSettings:
     low, high = reward_bounds(section.get("reward_range") or (0.0, 1.0))
     threshold = section.get("success_threshold")
     return VerlSettings(
-        comparison=Comparison(**functions, similarity_threshold=section.get("similarity_threshold")),
+        comparison=Comparison(
+            **functions,
+            similarity_threshold=section.get("similarity_threshold"),
+            calls=_calls(section.get("calls")),
+            on_failure=section.get("on_failure", "error"),
+        ),
+        wrong_alike=flag(f"{NAME}.wrong_alike", section.get("wrong_alike", False)),
+        columns=tuple(map(str, section.get("columns", COLUMNS))),
         sets=SetSettings(**chosen),
         reward_range=(low, high),
         success_threshold=float(high if threshold is None else threshold),
@@ -69,14 +92,15 @@ def section_settings(section: Mapping[str, Any]) -> VerlSettings:
 
 def settings_of(config: Any) -> VerlSettings:
     """The section of a whole verl configuration, after a check that nothing in the rest changes the objective."""
-    required = {
-        ("algorithm", "adv_estimator"): NAME,
-        ("trainer", "use_v1"): True,
-        ("trainer", "v1", "trainer_mode"): NAME,
+    required: dict[tuple[str, ...], tuple[Any, ...]] = {
+        ("algorithm", "adv_estimator"): (NAME,),
+        ("trainer", "use_v1"): (True,),
+        ("trainer", "v1", "trainer_mode"): tuple(TRAINER_MODES),
     }
-    for path, value in required.items():
-        if _at(config, path) != value:
-            raise UserError(f"{'.'.join(path)} is {_at(config, path)!r}; polychromic training needs {value!r}")
+    for path, values in required.items():
+        if _at(config, path) not in values:
+            needed = " or ".join(map(repr, values))
+            raise UserError(f"{'.'.join(path)} is {_at(config, path)!r}; polychromic training needs {needed}")
     if _at(config, ("algorithm", "use_kl_in_reward")):
         raise UserError(
             "algorithm.use_kl_in_reward is True; it takes the reward out of its range before sets are scored: use "
@@ -90,12 +114,10 @@ def settings_of(config: Any) -> VerlSettings:
     if _at(config, (NAME,)) is None:
         raise UserError(f"there is no section {NAME}; add at least +{NAME}.key=package.module:function")
     settings = section_settings(_plain(config[NAME]))
-    by_kernel = settings.comparison.embed is not None and settings.comparison.similarity_threshold is None
     settings.sets.check_group_size(
         "actor_rollout_ref.rollout.n",
         int(_at(config, ("actor_rollout_ref", "rollout", "n"))),
-        trains=True,
-        by_kernel=by_kernel,
+        by_kernel=settings.comparison.by_kernel,
     )
     return settings
 
@@ -110,10 +132,25 @@ def _plain(section: Any) -> dict[str, Any]:
     """A section of OmegaConf (or any mapping) as a dictionary."""
     if not isinstance(section, Mapping) and not hasattr(section, "items"):
         raise UserError(f"{NAME} is {section!r}; it must be a section of settings")
-    return {
-        str(name): list(value) if name == "reward_range" and hasattr(value, "__iter__") else value
-        for name, value in section.items()
-    }
+    return {str(name): _plain_value(value) for name, value in section.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if hasattr(value, "items"):
+        return {str(name): inner for name, inner in value.items()}
+    return list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else value
+
+
+def _calls(section: Any) -> Calls | None:
+    if section is None or isinstance(section, Calls):
+        return section
+    if not isinstance(section, Mapping):
+        raise UserError(f"{NAME}.calls is {section!r}; it must be a section, calls.timeout=60 for example")
+    names = [field.name for field in fields(Calls)]
+    for name in section:
+        if name not in names:
+            raise UserError(f"{NAME}.calls.{name} is not a setting; choose from {', '.join(names)}")
+    return Calls(**section)
 
 
 def _function(name: str, reference: Any) -> Any:

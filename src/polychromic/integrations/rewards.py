@@ -1,0 +1,119 @@
+"""Reward functions as TRL calls them, made of several functions or of a function of one completion."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+
+from polychromic.core.checks import float_array
+from polychromic.errors import UserError
+from polychromic.integrations.calls import Cache, Calls, Failure, answer_all, is_asynchronous, run_in_loop
+from polychromic.integrations.completions import Completion
+
+# What TRL passes to a reward function beside the columns of the data set.
+NOT_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
+
+RewardFunction = Callable[..., list[float | None]]
+
+
+def columns_of(prompts: Sequence[Any], completions: Sequence[Any], columns: dict[str, Any]) -> list[Completion]:
+    """What TRL hands to a reward function, as one `Completion` each, with its row of the columns."""
+    rows = {
+        name: values
+        for name, values in columns.items()
+        if name not in NOT_COLUMNS and isinstance(values, list) and len(values) == len(completions)
+    }
+    if not rows:
+        return [Completion.of(answer, prompt) for prompt, answer in zip(prompts, completions, strict=True)]
+    return [
+        Completion.of(answer, prompt, {name: values[row] for name, values in rows.items()})
+        for row, (prompt, answer) in enumerate(zip(prompts, completions, strict=True))
+    ]
+
+
+def each_completion(
+    function: Callable[[Completion], Any], *, calls: Calls | None = None, fallback: float | None = None
+) -> RewardFunction:
+    """A reward function from a function of one completion, asynchronous or not.
+
+    Args:
+        function: from a `Completion`, which knows its prompt and columns, to its reward.
+        calls: how it is called: at the same time, with a time limit, retries and a cache.
+        fallback: the reward of a completion for which it has failed to the last try; none: the run stops. The share of
+            such completions is logged as `polychromic/failed_rewards`.
+    """
+    cache = Cache(calls.cache_size if calls is not None else 0)
+
+    def question(completion: Completion) -> Generator[tuple[Any, ...], Any, Any]:
+        return (yield (completion,))
+
+    def reward_fn(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        asked = columns_of(prompts, completions, columns)
+        outcomes = answer_all(function, [question(completion) for completion in asked], _number, calls, cache)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        if failures and fallback is None:
+            error = failures[0].error
+            raise UserError(
+                f"{name} raised {type(error).__name__}: {error} for {len(failures)} of {len(asked)} completions; "
+                "calls=Calls(retries=…) tries again, fallback=0.0 gives them that reward"
+            ) from error
+        if fallback is not None and "log_metric" in columns:
+            columns["log_metric"]("polychromic/failed_rewards", len(failures) / max(len(asked), 1))
+        return [fallback if isinstance(outcome, Failure) else outcome for outcome in outcomes]
+
+    name = reward_fn.__name__ = getattr(function, "__name__", "reward")
+    return reward_fn
+
+
+def _number(value: Any, completion: Completion) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise UserError(f"the reward of {str(completion)[:80]!r} is {value!r}; it must be a number") from None
+
+
+def combine(*functions: Callable[..., Any], weights: Sequence[float] | None = None) -> RewardFunction:
+    """One reward function, the weighted sum of several, as the trainer would add them up.
+
+    What a function returns as None counts as nothing, as in TRL. Asynchronous functions are waited for together. Each
+    function's mean is logged as `polychromic/rewards/<its name>`.
+
+    Args:
+        functions: reward functions as TRL calls them.
+        weights: one per function; not given, 1 each. `reward_range` of `PolychromicReward` is that of the sum.
+    """
+    if not functions:
+        raise UserError("combine was given no function")
+    factors = float_array("weights", [1.0] * len(functions) if weights is None else weights)
+    if factors.shape != (len(functions),):
+        raise UserError(f"weights has shape {factors.shape} for {len(functions)} functions; give one weight for each")
+    names = [getattr(function, "__name__", "reward") for function in functions]
+
+    def combined(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        given = {"prompts": prompts, "completions": completions, **columns}
+        found = [function(**given) for function in functions]
+        waiting = [i for i, function in enumerate(functions) if is_asynchronous(function)]
+        if waiting:
+            answers = run_in_loop(_together([found[i] for i in waiting]))
+            for i, answer in zip(waiting, answers, strict=True):
+                found[i] = answer
+        values = np.full((len(functions), len(completions)), np.nan)
+        for name, row, rewards in zip(names, values, found, strict=True):
+            if len(rewards) != len(completions):
+                raise UserError(f"{name} returned {len(rewards)} rewards for {len(completions)} completions")
+            row[:] = [np.nan if reward is None else float(reward) for reward in rewards]
+            if "log_metric" in columns and not np.isnan(row).all():
+                columns["log_metric"](f"polychromic/rewards/{name}", float(np.nanmean(row)))
+        sums = np.nansum(values * factors[:, None], axis=0)
+        missing = np.isnan(values).all(axis=0)
+        return [None if absent else float(total) for absent, total in zip(missing, sums, strict=True)]
+
+    combined.__name__ = "+".join(names)
+    return combined
+
+
+async def _together(waiting: list[Any]) -> list[Any]:
+    return list(await asyncio.gather(*waiting))
