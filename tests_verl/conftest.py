@@ -9,7 +9,7 @@ from pathlib import Path
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
-os.environ["RAY_raylet_start_wait_time_s"] = "300"  # on a machine with other work to do
+os.environ["RAY_raylet_start_wait_time_s"] = "300"  # noqa: SIM112 - on a machine with other work to do
 
 import pytest
 
