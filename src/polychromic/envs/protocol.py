@@ -200,20 +200,25 @@ class World(abc.ABC):
         return "\n".join(f"{name}: {np.array2string(value, threshold=20)}" for name, value in seen.items())
 
     def scenery(self) -> dict[str, Any]:
-        """What a viewer needs to draw recorded episodes, as JSON; empty: episodes are not recorded."""
+        """What the report's viewer needs to draw recorded episodes, as JSON; empty: episodes are not recorded.
+
+        The viewer draws grids: `grid_shape` [width, height] and `legend` {code: [kind, colour]}, as in
+        `envs.grid.recordings`.
+        """
         return {}
 
     def replay(
         self, configurations: NDArray[np.int64], actions: NDArray[np.int32], lengths: NDArray[np.int64]
     ) -> list[dict[str, Any]]:
-        """Every moment of these episodes for a viewer, as JSON; asked only where `scenery` says something.
+        """Every moment of these episodes for the viewer, as JSON; asked only where `scenery` says something.
 
+        Of each episode `path` (x, y, direction of every moment, flat) and `changes` (moment, x, y, code, flat).
         actions: [K, H]; those after `lengths` [K] mean nothing.
         """
         raise NotImplementedError(f"{type(self).__name__} has scenery but no replay")
 
     def backdrop(self, configuration: int) -> dict[str, Any]:
-        """What a viewer draws behind every episode of a configuration, as JSON."""
+        """What the viewer draws behind every episode of a configuration, as JSON: `grid`, its codes by column."""
         del configuration
         return {}
 

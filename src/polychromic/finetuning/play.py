@@ -48,7 +48,7 @@ def play(
         evaluator: the policy.
         world: any world; `state` is one of its states, and is changed.
         rng: draws the actions; one number per live row and step.
-        memory: where a policy with memory goes on from; not given: as at the start of an episode.
+        memory: what a policy with memory starts from; not given: as at the start of an episode.
         temperature: of the softmax; 0 takes the most likely action.
         keep_states: whether moments hold a copy of the states before the step.
     """

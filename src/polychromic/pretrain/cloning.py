@@ -85,7 +85,7 @@ def clone(
 ) -> tuple[Params, tuple[Epoch, ...]]:
     """Train the actor on the demonstrations; returns the parameters and what each epoch reported.
 
-    checkpoint: written after every epoch; if it is there, the run goes on from it to the same weights, bit for bit.
+    checkpoint: written after every epoch; if it is there, the run resumes from it to the same weights, bit for bit.
     With patience the parameters of the best validation loss are returned, without it the last.
     """
     settings.check()

@@ -86,7 +86,7 @@ def _each_generator(root: Any) -> Iterator[Any]:
 def reseed_generators(env: Any, key: Key) -> None:
     """Give every generator of `env` a stream of its own that `key` alone determines.
 
-    In place, so that parts of the environment that hold the same generator follow. Looked for anew each time: which
+    In place, so that parts of the environment that hold the same generator follow. Looked for again each time: which
     generators there are may depend on the seed and on the moment.
     """
     for index, generator in enumerate(_each_generator(env)):

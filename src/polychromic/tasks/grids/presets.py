@@ -60,7 +60,7 @@ PRESETS = {
         cloning=Cloning(epochs=8, patience=3, pieces=8),
     ),
 }
-BASE = tuple(TASKS)  # the five that `polychromic pretrain all` makes
+BASE = tuple(TASKS)  # the five that are shipped
 
 
 def preset_for(name: str) -> Preset:
