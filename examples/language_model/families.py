@@ -304,6 +304,8 @@ FAMILIES = {
     for family in (
         Family("countdown", "0123456789+-*>:", 10, countdown_answer, _countdown_examples, _countdown_sample),
         Family("chains", "0123456789+-*=>:", 16, chain_answer, _chain_examples, _chain_sample),
-        Family("programs", "0123456789>,:" + "".join(INSTRUCTIONS), 5, program_answer, _program_examples, _program_sample),
+        Family(
+            "programs", "0123456789>,:" + "".join(INSTRUCTIONS), 5, program_answer, _program_examples, _program_sample
+        ),
     )
 }

@@ -204,7 +204,9 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
             "disable_tqdm": True,
         }
         if method == "polychromic":
-            reward = PolychromicReward(one_right_word, judge=judge, set_size=settings.set_size, homogeneous_zero=settings.homogeneous_zero)
+            reward = PolychromicReward(
+                one_right_word, judge=judge, set_size=settings.set_size, homogeneous_zero=settings.homogeneous_zero
+            )
             functions, config = reward.funcs, polychromic_grpo_config(**arguments)
         else:
             functions, config = [one_right_word], GRPOConfig(**arguments)
@@ -297,10 +299,14 @@ def main(
             # The run without training is the shortest and goes last, so that the cores end together.
             jobs = {
                 pool.submit(run, *cell, settings, runs / f"{cell[0]}-{cell[1]}.json"): cell
-                for cell in missing[::1] if cell[0] != "before"
+                for cell in missing[::1]
+                if cell[0] != "before"
             }
-            jobs |= {pool.submit(run, *cell, settings, runs / f"{cell[0]}-{cell[1]}.json"): cell
-                     for cell in missing if cell[0] == "before"}
+            jobs |= {
+                pool.submit(run, *cell, settings, runs / f"{cell[0]}-{cell[1]}.json"): cell
+                for cell in missing
+                if cell[0] == "before"
+            }
             for job in as_completed(jobs):
                 done[jobs[job]] = job.result()
                 _say(*jobs[job], f"{summary(job.result())} ({job.result()['seconds']:.0f} s)")

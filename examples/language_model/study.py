@@ -73,7 +73,13 @@ class Settings:
 
 
 QUICK = Settings(
-    pretraining_texts=10_000, pretraining_steps=400, steps=40, test_prompts=16, attempts=32, curve_every=20, curve_attempts=8
+    pretraining_texts=10_000,
+    pretraining_steps=400,
+    steps=40,
+    test_prompts=16,
+    attempts=32,
+    curve_every=20,
+    curve_attempts=8,
 )
 
 

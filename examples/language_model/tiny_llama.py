@@ -20,9 +20,7 @@ def character_tokenizer(characters: str = CHARACTERS) -> PreTrainedTokenizerFast
     )
 
 
-def tiny_llama(
-    tokenizer: PreTrainedTokenizerFast, seed: int, *, width: int = 64, layers: int = 2
-) -> LlamaForCausalLM:
+def tiny_llama(tokenizer: PreTrainedTokenizerFast, seed: int, *, width: int = 64, layers: int = 2) -> LlamaForCausalLM:
     """Random weights."""
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -40,7 +38,13 @@ def tiny_llama(
 
 
 def pretrain(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, texts: list[str], *, steps: int, batch_size: int = 128, seed: int = 0
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: list[str],
+    *,
+    steps: int,
+    batch_size: int = 128,
+    seed: int = 0,
 ) -> float:
     """Next-token training on `texts`, each followed by the end token; returns the last loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
