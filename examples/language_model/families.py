@@ -1,8 +1,8 @@
 """Three families of prompts with several right answers each, for the language study.
 
 A family knows how to check an answer, when two right answers are the same, and which answers a prompt has. Its prompts
-come in three splits: those that are trained on, held-out ones with as many right answers, and harder ones, held out too,
-with one or two right answers only.
+come in three splits: those that are trained on, held-out ones with as many right answers, and harder ones, held out
+too, with one or two right answers only.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ def _countdown_sample(rng: random.Random) -> tuple[str, str]:
             return f"{''.join(sorted(numbers))}>{countdown_value(terms)}:", expression
 
 
-# Chains: '7>61:' asks for three steps from 7 to 61, each with its result: '*4=28*2=56+5=61'. Every step must be right, and
-# no result may leave 0 … 99.
+# Chains: '7>61:' asks for three steps from 7 to 61, each with its result: '*4=28*2=56+5=61'. Every step must be right,
+# and no result may leave 0 … 99.
 
 STEP = re.compile(r"([+\-*])([2-5])=(\d{1,2})")
 CHAIN_STEPS = 3

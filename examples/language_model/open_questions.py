@@ -54,7 +54,8 @@ class Settings:
         set_size: completions of a set, for the polychromic runs.
         learning_rate: constant.
         max_tokens: of an answer, with its end.
-        top_p: tokens are drawn from the likeliest, which have this share of the probability together; in training and after.
+        top_p: tokens are drawn from the likeliest, which together have this share; in training and after it.
+        homogeneous_zero: whether a set of answers that are all alike scores 0, for the polychromic runs.
         lora_layers: the last layers, which are trained; the others stay as they are, and cost no backward pass.
         eval_completions: answers to each question after training.
     """

@@ -153,7 +153,7 @@ def pretrained_model(family: Family, seed: int, settings: Settings, folder: Path
 
 
 class Watch(TrainerCallback):
-    """Evaluates held-out and harder prompts now and then; keeps the trainer's entropy and the time of training alone."""
+    """Evaluates held-out and harder prompts now and then; keeps the entropy, and the time that evaluation took."""
 
     def __init__(self, family: Family, tokenizer: Any, prompts: dict[str, Any], settings: Settings) -> None:
         self.family, self.tokenizer, self.prompts, self.settings = family, tokenizer, prompts, settings

@@ -28,7 +28,7 @@ class Row:
     """One way to train.
 
     Attributes:
-        objective: 'pretrained' (no training), 'grpo', 'best-of', 'polychromic' or 'annealed' (from polychromic to GRPO).
+        objective: 'pretrained' (no training), 'grpo', 'best-of', 'polychromic', or 'annealed' from that to GRPO.
         set_size: completions of a set.
         group_size: completions of a prompt; larger than a set.
         beta: of the trainer's KL penalty.

@@ -2,7 +2,8 @@
 
     python examples/language_model/study_tables.py results/language --figures docs/figures
 
-Means over seeds with 95 % intervals by Student's t, which hold for a handful of seeds; differences from stock GRPO are taken seed by seed.
+Means over seeds with 95 % intervals by Student's t, which suit a handful of seeds. Differences from stock GRPO are
+taken seed by seed.
 """
 
 from __future__ import annotations

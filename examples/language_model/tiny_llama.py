@@ -1,4 +1,4 @@
-"""A Llama of 85,000 parameters (or more) and a tokenizer of single characters, made on the spot: nothing is downloaded."""
+"""A small Llama and a tokenizer of single characters, made on the spot: nothing is downloaded."""
 
 from __future__ import annotations
 
