@@ -86,6 +86,9 @@ test-trl: .venv-trl/.ready .venv-trl/old/.ready  ## the TRL adapter against real
 	.venv-trl/bin/pytest tests_trl --trl 1.16.0
 	PYTHONPATH=.venv-trl/old .venv-trl/bin/pytest tests_trl --trl 0.29.1
 
+test-llm: .venv-llm/.ready  ## the demonstration with a language model, on a tiny one
+	.venv-llm/bin/pytest tests_trl/test_open_questions.py tests_trl/test_language_study.py tests_trl/test_families.py
+
 test-verl: .venv-verl/.ready  ## the verl adapter against verl's own functions
 	.venv-verl/bin/pytest tests_verl
 

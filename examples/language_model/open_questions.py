@@ -62,14 +62,14 @@ class Settings:
 
     model: str = SMOLLM2
     questions: tuple[str, ...] = ("animal", "fruit", "country")
-    steps: int = 40
+    steps: int = 30
     num_generations: int = 8
     set_size: int = 4
     homogeneous_zero: bool = False
     learning_rate: float = 1e-3
     max_tokens: int = 5
     top_p: float = 0.9
-    lora_layers: int = 10
+    lora_layers: int = 8
     eval_completions: int = 64
 
 
@@ -300,13 +300,7 @@ def main(
             # The run without training is the shortest and goes last, so that the cores end together.
             jobs = {
                 pool.submit(run, *cell, settings, runs / f"{cell[0]}-{cell[1]}.json"): cell
-                for cell in missing[::1]
-                if cell[0] != "before"
-            }
-            jobs |= {
-                pool.submit(run, *cell, settings, runs / f"{cell[0]}-{cell[1]}.json"): cell
-                for cell in missing
-                if cell[0] == "before"
+                for cell in sorted(missing, key=lambda cell: cell[0] == "before")
             }
             for job in as_completed(jobs):
                 done[jobs[job]] = job.result()
