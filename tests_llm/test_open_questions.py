@@ -1,0 +1,84 @@
+"""The demonstration with a real language model: its rules, and all of it with a tiny model in a folder."""
+
+import json
+import string
+
+import open_questions
+import open_questions_figure
+import pytest
+from open_questions import Settings, right_word
+from words import WORDS
+
+
+@pytest.mark.parametrize(
+    ("question", "completion", "word"),
+    [
+        ("animal", "Cat", "cat"),
+        ("animal", "cat.", "cat"),
+        ("animal", "Elephants", "elephant"),
+        ("animal", "Foxes", "fox"),
+        ("fruit", "Blackberries.", "blackberry"),
+        ("country", "Honduras", "honduras"),
+        ("animal", "A cat", None),  # two words
+        ("animal", "cat\n", None),
+        ("animal", "cat, dog", None),
+        ("animal", "Oak", None),
+        ("fruit", "Cat", None),  # right for another question
+        ("animal", "", None),
+    ],
+)
+def test_right_words(question, completion, word):
+    assert right_word(question, completion) == word
+
+
+def test_word_lists():
+    for words in WORDS.values():
+        assert len(words) > 70
+        assert all(word.isalpha() and word.islower() for word in words)
+
+
+def test_a_whole_demonstration_with_a_model_from_a_folder(tmp_path, capsys):
+    pytest.importorskip("peft", reason="make test-llm has it")
+    from tiny_llama import character_tokenizer, tiny_llama
+
+    tokenizer = character_tokenizer(string.ascii_letters + " .")
+    tokenizer.save_pretrained(tmp_path / "model")
+    tiny_llama(tokenizer, 0, width=16).save_pretrained(tmp_path / "model")
+    settings = Settings(model=str(tmp_path / "model"), steps=2, lora_layers=1, eval_completions=4)
+    out = tmp_path / "out"
+    open_questions.main(out, seeds=[0], processes=1, settings=settings)
+    results = json.loads((out / "results.json").read_text())
+    assert [(run["method"], run["seed"]) for run in results["runs"]] == [("before", 0), ("grpo", 0), ("polychromic", 0)]
+    for run in results["runs"]:
+        assert len(run["training_success"]) == (0 if run["method"] == "before" else 2)
+        for given in run["answers"].values():
+            assert sum(given["right"].values()) + len(given["wrong"]) == 4
+    assert (out / "answers.svg").exists()
+    finished = {file: file.stat().st_mtime_ns for file in (out / "runs").iterdir()}
+    (out / "runs" / "grpo-0.json").unlink()
+    capsys.readouterr()
+    open_questions.main(out, seeds=[0], processes=1, settings=settings)
+    assert capsys.readouterr().out.count("was finished before") == 2  # only the missing run is run again
+    again = {file: file.stat().st_mtime_ns for file in (out / "runs").iterdir()}
+    assert {file.name for file in again if again[file] != finished[file]} == {"grpo-0.json"}
+    with pytest.raises(SystemExit, match="other settings"):
+        open_questions.main(out, seeds=[0], settings=Settings(model="other"))
+
+
+def test_the_table_by_hand():
+    def run(method, seed, right, wrong):
+        return {"method": method, "seed": seed, "answers": {"animal": {"right": right, "wrong": ["x"] * wrong}}}
+
+    runs = [
+        run("grpo", 0, {"cat": 4}, 0),
+        run("grpo", 1, {"dog": 2}, 2),
+        run("polychromic", 0, {"cat": 1, "dog": 2}, 1),
+    ]
+    table = open_questions_figure.table({"settings": {"questions": ["animal"]}, "runs": runs})
+    assert "| animal | stock GRPO | 0.75 | 1.0 |" in table
+    assert "| mean | polychromic | 0.75 | 2.0 |" in table
+
+
+def test_an_unknown_question_is_named(tmp_path):
+    with pytest.raises(SystemExit, match="--questions has 'tree'"):
+        open_questions.main(tmp_path, settings=Settings(questions=("tree",)))
