@@ -16,8 +16,8 @@ from polychromic.errors import UserError
 def logging_to_wandb(project: str, folder: Path, config: Any) -> Iterator[Callable[[int, Mapping[str, Any]], None]]:
     """A `watch` for `polychromic.finetune` that logs every number of an iteration, while the block lasts.
 
-    The same folder is always the same W&B run, so that an interrupted run continues there too. Whether there is a network
-    is W&B's own affair: with WANDB_MODE=offline it writes to FOLDER-wandb beside the run, for `wandb sync` later on.
+    The same folder is always the same W&B run, so an interrupted run continues there too. Whether there is a network is
+    W&B's own affair: with WANDB_MODE=offline it writes to FOLDER-wandb beside the run, for `wandb sync` later on.
 
     Args:
         project: the name of the project.
