@@ -181,7 +181,7 @@ def test_condition_figures_are_the_covariances():
     ("arguments", "message"),
     [
         ({"labels": [0, 1]}, "labels has length 2 where 3"),
-        ({"labels": [0, 1, [2]]}, "compared by hash"),
+        ({"labels": [0, 1, [2]]}, "cannot be hashed"),
         ({"labels": "abc"}, r"labels has shape \(\) where \(3,\)"),
         ({"returns": [1.0, np.nan, 0.0]}, r"returns\[1\] is nan"),
         ({"returns": [1.0, 7.0, 0.0]}, r"returns spans \[1, 7\].*in \[0, 1\]"),

@@ -76,7 +76,7 @@ def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, c
     assert len(Results(results / "runs.json").cells) == 8  # the best temperature is one of its own
     page = (results / "results.md").read_text()
     table = page.split("<!-- first-fourrooms -->")[1].split("<!-- end -->")[0]
-    assert "Nothing that is planned is missing." in table
+    assert "All planned runs are complete." in table
     assert "| Poly-PPO − PPO |" in page
     assert reproduce(given, TINY) == 0
     assert "0 of 7 cells to run" in capsys.readouterr().out
@@ -236,7 +236,7 @@ def test_what_cannot_be_kept_is_said_before_anything_runs(tmp_path, monkeypatch,
     assert main(["page"]) == 2
     assert "results has no results file" in capsys.readouterr().err
     assert main(["page", "--tasks", "goto"]) == 2
-    assert "tasks is for plans that are run" in capsys.readouterr().err
+    assert "tasks is for plans that run cells" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     (tmp_path / "results").mkdir()
     for cells in ("[{}]", '["x"]'):

@@ -141,7 +141,7 @@ def test_runs_that_diverged_are_named(tmp_path):
     assert line.missing == []
     assert line.seeds == f"{len(line.records)} (1 more diverged)"
     said = "".join(results_blocks(found, {}).values())
-    assert "Diverged, so that metrics are of the others alone: " in said
+    assert "Diverged and excluded from the metrics: " in said
 
 
 def test_without_results_nothing_is_claimed(tmp_path):
