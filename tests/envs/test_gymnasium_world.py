@@ -14,11 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polychromic
-from polychromic.envs.gymnasium.observations import text_of
 from polychromic.envs.protocol import World, WorldState
 from polychromic.errors import UserError
 
 exact = partial(polychromic.from_gymnasium, horizon=100, reseed_on_fork=False, reseed_on_start=False)
+
+
+def text_of(codes):
+    """What an observation of text says: Unicode code points, padded with 0."""
+    return "".join(chr(code) for code in codes if code)
 
 
 def gymnasium_episode(make_env, seed, actions):

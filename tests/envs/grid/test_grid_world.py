@@ -199,7 +199,6 @@ def test_missions_are_padded_to_the_length_that_is_asked():
         ({"task": "goto", "seeds": 5}, "seeds: expected integers"),
         ({"task": ["goto"]}, r"expected a name, .* got \['goto'\]"),
         ({"task": "zebra"}, "choose from fourrooms, goto"),
-        ({"task": "CartPole-v1"}, "from_gymnasium"),
         ({"task": "goto", "horizon": 0}, "horizon is 0"),
         ({"task": "goto", "horizon": True}, "horizon is True"),
         ({"task": "goto", "horizon": 50.0}, r"horizon is 50\.0"),

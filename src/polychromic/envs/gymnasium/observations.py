@@ -89,11 +89,6 @@ def kind_of(leaf: Leaf) -> dict[str, Any]:
     return {"kind": "numbers", "low": [0.0], "high": [1.0]}
 
 
-def text_of(codes: NDArray[np.int32]) -> str:
-    """The text behind one row of Unicode code points."""
-    return "".join(chr(code) for code in codes if code)
-
-
 def _leaves(space: spaces.Space[Any], example: Any, path: tuple[Any, ...], text_length: int) -> Iterator[Leaf]:
     if isinstance(space, spaces.Dict):
         for key, inner in space.spaces.items():
