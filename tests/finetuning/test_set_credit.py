@@ -430,7 +430,7 @@ def test_runs_with_and_without_vines(set_credit, forks, num_sets):
         assert np.isfinite(line["explained_variance"])
     if forks == 0:
         with pytest.raises(UserError, match="this world cannot be forked"):
-            polychromic.finetune(world, table_policy(world), set_credit=set_credit, iterations=1)
+            polychromic.finetune(world, table_policy(world), set_credit=set_credit, iterations=1, forks_per_rollout=1)
 
 
 @pytest.mark.parametrize("set_credit", REACHING)

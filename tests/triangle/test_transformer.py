@@ -269,7 +269,7 @@ def test_a_network_that_does_not_fit_the_tokens_is_refused(world, changes, messa
 
 
 def test_a_network_for_grids_is_refused_by_a_world_of_tokens(world):
-    with pytest.raises(UserError, match=r"observation is 'partial', the world shows 'tokens'"):
+    with pytest.raises(UserError, match="sees the cells of a grid, the world shows tokens"):
         poly.finetune(world, poly.load_policy("fourrooms"), method="ppo", iterations=1)
     saved = poly.load_policy("fourrooms")
     with pytest.raises(UserError, match=r"num_actions is 7|cells of a grid"):
