@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo demo-llm language-study theory reproduce reproduce-page browser test test-trl test-llm test-verl test-verl-trainer test-minari test-ray test-wandb test-install base-policies check format lint types docs serve-docs torture \
+.PHONY: help demo demo-llm language-study theory reproduce reproduce-page browser test test-slow test-trl test-llm test-verl test-verl-trainer test-minari test-ray test-wandb test-install base-policies check format lint types docs serve-docs torture \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -44,7 +44,10 @@ $(BIN)/.browser: $(BIN)/.ready requirements/browser.lock
 browser: $(BIN)/.browser  ## what the tests of the report need beside a Chromium on the PATH
 
 test: $(BIN)/.ready  ## the test suite
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+
+test-slow: $(BIN)/.ready  ## the tests that take longest: benchmarks, kills, every kind of environment through every command
+	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 
 torture: $(BIN)/.ready  ## hostile environments, kills, damaged files, planted modules; minutes
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m torture --page docs/reliability.md

@@ -24,6 +24,8 @@ from walkers import walker
 
 SMALL = {"iterations": 10**6, "evaluate_every": 0, "budget": 21, "set_size": 2, "epochs": 1}
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rooms():

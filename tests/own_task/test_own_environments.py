@@ -30,7 +30,9 @@ def command(*args):
     assert main([*args, "--trust"]) == 0
 
 
-@pytest.mark.parametrize("name", ["cartpole", "lake", "taxi", "rooms", "picture"])
+@pytest.mark.parametrize(
+    "name", ["cartpole", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lake", "taxi", "rooms", "picture"))]
+)
 def test_every_kind_goes_through_every_command(folder, name, capsys):
     task, base = f"own_envs:{name}", f"base-policies/{name}/policy.safetensors"
     command("pretrain", task, "--episodes", "12", "--epochs", "4")

@@ -67,6 +67,7 @@ def test_mutations_change_something_and_outcomes_are_told_apart(tmp_path):
     assert outcome(fails(KeyError("x"))) == "traceback"
 
 
+@pytest.mark.slow
 def test_a_kill_amid_a_run(tmp_path):
     (story,) = [one for one in kills.stories(tmp_path) if one.name == "finetune"]
     told = kills.tell(tmp_path, story, 1)
@@ -74,6 +75,7 @@ def test_a_kill_amid_a_run(tmp_path):
     assert not told["bad"]
 
 
+@pytest.mark.slow
 def test_planted_modules():
     found = trust.attack(small=True)
     assert found["attacks"] >= 3
