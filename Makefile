@@ -131,8 +131,9 @@ test-wandb: .venv-wandb/.ready  ## logging to Weights & Biases, offline
 	.venv-ray/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# A process for each file: Ray leaves threads behind, and submitit forks.
 test-ray: .venv-ray/.ready  ## sweeps on real Ray and submitit, with workers that are killed
-	PYTHONPATH=tests:tests/sweep .venv-ray/bin/pytest tests_ray
+	for file in tests_ray/test_*.py; do PYTHONPATH=tests:tests/sweep .venv-ray/bin/pytest $$file || exit 1; done
 
 # TASK=fourrooms makes one of them.
 TASK ?= all
