@@ -13,6 +13,7 @@ from polychromic import UserError, finetune_seeds
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 def test_seeds_on_two_devices_are_what_they_are_alone(tmp_path):
     # The number of virtual devices is settled when JAX starts.
     flags = "--xla_force_host_platform_device_count=2 --xla_cpu_multi_thread_eigen=false"

@@ -172,6 +172,7 @@ def test_the_page_keeps_the_words_around_its_tables(tmp_path):
     assert fill("no marks", "search", "text") == "no marks"
 
 
+@pytest.mark.slow
 def test_the_documentation_shows_the_results_of_the_repository(tmp_path, monkeypatch, capsys):
     page = tmp_path / "results.md"
     shutil.copy(ROOT / "docs" / "results.md", page)

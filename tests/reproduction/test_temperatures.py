@@ -27,6 +27,7 @@ def test_the_base_policy_scores_what_its_stored_result_says(tmp_path):
     assert points_in(tmp_path) == [point]
 
 
+@pytest.mark.slow
 def test_a_cell_is_run_scored_and_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     base, *_ = TRIANGLE.runs
