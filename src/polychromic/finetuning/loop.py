@@ -65,7 +65,7 @@ def finetune(
             their fields as further arguments.
         out: a folder for the run. The same call resumes an interrupted run; a complete one is only read.
         watch: called after every iteration with its number and metrics.
-        progress: whether to show a bar while the run goes on, if there is a terminal.
+        progress: whether to show a bar while the run is under way, if there is a terminal.
     """
     config = chosen_config(config, settings, world)
     saved = as_saved(policy)

@@ -1,4 +1,4 @@
-"""A bar on the terminal while a run goes on."""
+"""A bar on the terminal while a run is under way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Watcher = Callable[[int, Mapping[str, Any]], None]
 
 @contextmanager
 def progress_bar(config: Config, task_name: str, *, shown: bool = True) -> Iterator[Watcher]:
-    """A line on the terminal with what matters while a run goes on; nothing where there is no terminal."""
+    """A line on the terminal with what matters while a run is under way; nothing where there is no terminal."""
     console = Console(stderr=True)
     if not shown or not console.is_terminal:
         yield lambda _iteration, _metrics: None

@@ -27,7 +27,7 @@ from polychromic.envs.protocol import StepResult, World
 from polychromic.envs.rows import take_rows
 from polychromic.errors import Notice, UserError
 
-HANDED_ON = -2  # the number of a row that another state goes on with, in a world that cannot be forked
+HANDED_ON = -2  # the number of a row that another state continues, in a world that cannot be forked
 
 
 def from_gymnasium(
@@ -271,7 +271,7 @@ class GymnasiumWorld(World):
                 f"action {chosen[bad[0]]} of row {bad[0]} does not exist; actions are 0 to {self.num_actions - 1}"
             )
         if (state._rows[live] == HANDED_ON).any():
-            raise UserError("this world cannot be forked: another state goes on with rows of this one; step that one")
+            raise UserError("this world cannot be forked: another state continues rows of this one; step that one")
         reward = np.zeros(len(state), np.float32)
         messages: list[Begin | Move] = [Move(int(state._rows[row]), int(chosen[row])) for row in live]
         try:
