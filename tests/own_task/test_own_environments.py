@@ -134,7 +134,7 @@ def test_a_world_that_cannot_be_forked_says_so_and_hands_rows_on():
     rest = state[[2, 0]]
     assert world.observe(rest)["observation"].shape == (2, 12, 12, 3)
     world.step(rest, [1, 1])
-    with pytest.raises(poly.UserError, match="another state goes on"):
+    with pytest.raises(poly.UserError, match="another state continues"):
         world.step(state, [0, 0, 0])
     places = poly.from_gymnasium(Picture, range(2), horizon=8, fork="none", place=lambda env: env.unwrapped.place)
     policy = poly.policy_for(places, hidden=(8,))
