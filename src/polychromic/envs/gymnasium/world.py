@@ -127,7 +127,7 @@ def from_gymnasium(
 class GymnasiumWorld(World):
     """See `from_gymnasium`, which makes it. Close it, or use it in a `with` block, when it has workers."""
 
-    has_noise = True  # it may have: nobody can tell from outside
+    has_noise = True  # it may have: this cannot be seen from outside
 
     def __init__(
         self,
