@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo demo-llm language-study theory reproduce reproduce-page browser test test-slow test-trl test-llm test-verl test-verl-trainer test-minari test-ray test-wandb test-install base-policies check format lint types docs serve-docs torture \
+.PHONY: help demo demo-llm language-study theory reproduce reproduce-page browser test test-slow test-trl test-llm test-verl test-verl-trainer test-minari test-sb3 gallery test-ray test-wandb test-install base-policies check format lint types docs serve-docs torture \
 	benchmarks bench-worlds bench-iteration lock clean
 .DEFAULT_GOAL := help
 
@@ -37,6 +37,9 @@ reproduce: $(BIN)/.ready  ## the paper's tables and our studies: what is missing
 reproduce-page: $(BIN)/.ready  ## pages and figures of the results, from results/ alone
 	$(BIN)/python -m reproduction page
 
+gallery: $(BIN)/.ready  ## docs/gallery.md: what is missing is run (minutes a run), then the page and its figures are written
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m examples.gallery
+
 $(BIN)/.browser: $(BIN)/.ready requirements/browser.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/browser.lock
 	@touch $@
@@ -49,7 +52,7 @@ test: $(BIN)/.ready  ## the test suite
 test-slow: $(BIN)/.ready  ## the tests that take longest: benchmarks, kills, every kind of environment through every command
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 
-torture: $(BIN)/.ready  ## hostile environments, kills, damaged files, planted modules; minutes
+torture: $(BIN)/.ready  ## hostile environments and functions, kills, full disks, damaged files, planted modules; an hour or more
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m torture --page docs/reliability.md
 
 # The adapters have environments of their own, in which polychromic's core is all that is needed of this package. The
@@ -121,6 +124,9 @@ test-minari: .venv-minari/.ready  ## import from and export to real Minari datas
 	.venv-wandb/bin/pip install --quiet --disable-pip-version-check --requirement requirements/dev.lock --requirement requirements/wandb.lock
 	.venv-wandb/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+test-sb3: .venv-bench-iteration/bin/.ready  ## a model of Stable-Baselines3 as demonstrator
+	.venv-bench-iteration/bin/pytest tests_sb3
 
 test-wandb: .venv-wandb/.ready  ## logging to Weights & Biases, offline
 	.venv-wandb/bin/pytest tests_wandb

@@ -38,8 +38,9 @@ from polychromic.finetuning.config import Config, make_config
 from polychromic.finetuning.loop import ActiveRun, iterate, update_one_by_one
 from polychromic.finetuning.run import Checkpoint, Unsaved
 from polychromic.finetuning.update import Coefficients, init_learner, update
+from polychromic.policies.distributions import CATEGORICAL
 from polychromic.policies.files import PolicyInfo, SavedPolicy
-from polychromic.policies.inference import Evaluator, sample_actions
+from polychromic.policies.inference import Evaluator
 from polychromic.policies.networks import cnn_policy
 
 LEVEL, SEEDS = "BabyAI-BossLevel-v0", range(50)
@@ -94,7 +95,7 @@ def bare_parts(world: Any, saved: SavedPolicy, repeats: int, config: Config = CO
                 obs = world.inputs(state)
                 middle = time.perf_counter()
                 outputs = evaluator(obs)
-                actions, _ = sample_actions(outputs.logits, rng)
+                actions, _ = CATEGORICAL.sample(outputs.logits, rng)
                 after = time.perf_counter()
                 world.step(state, actions)
                 world.places(state)
@@ -135,7 +136,7 @@ def naive_seconds(world: Any, saved: SavedPolicy) -> Iterator[tuple[float, float
         taken = []
         while True:
             outputs = evaluator(see(observation))
-            actions, _ = sample_actions(outputs.logits, rng)
+            actions, _ = CATEGORICAL.sample(outputs.logits, rng)
             taken.append(int(actions[0]))
             observation, _, terminated, truncated, _ = env.step(taken[-1])
             if terminated or truncated:

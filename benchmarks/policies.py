@@ -34,7 +34,8 @@ import optax
 import polychromic
 from polychromic.envs.grid.codes import CODE_TRIPLES
 from polychromic.policies import inference
-from polychromic.policies.inference import Evaluator, sample_actions
+from polychromic.policies.distributions import CATEGORICAL
+from polychromic.policies.inference import Evaluator
 from polychromic.pretrain.batches import device_steps, epoch_batches, gather
 from polychromic.pretrain.cloning import Cloning, _train_epoch, cloning_loss
 from polychromic.tasks.grids.presets import PRESETS, preset_policy
@@ -198,12 +199,12 @@ def _vines(saved: Any, world: Any) -> Any:
         if step in (10, 30):
             forks.append(state[np.repeat(np.arange(8), 8)])
         yield (obs := world.inputs(state))
-        world.step(state, sample_actions(evaluate(obs).logits, rng)[0])
+        world.step(state, CATEGORICAL.sample(evaluate(obs).logits, rng)[0])
     state = world.concatenate(forks)
     while not world.ended(state).all():
         state = state[~world.ended(state)]
         yield (obs := world.inputs(state))
-        world.step(state, sample_actions(evaluate(obs).logits, rng)[0])
+        world.step(state, CATEGORICAL.sample(evaluate(obs).logits, rng)[0])
 
 
 def main() -> None:

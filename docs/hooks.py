@@ -1,10 +1,18 @@
-"""Fails the build of the documentation on a public name that the API page does not document."""
+"""The page with sliders becomes part of the site; a public name that the API page does not document fails the build."""
 
 from pathlib import Path
 
 from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
 
 import polychromic
+from polychromic.theory.collapse import Bandit, page
+
+
+def on_files(files, config):
+    """`polychromic bandit`'s page, which the page about theory shows."""
+    files.append(File.generated(config, "bandit.html", content=page(Bandit())))
+    return files
 
 
 def on_pre_build(config):  # noqa: ARG001

@@ -22,8 +22,8 @@ from reproduction.lines import Stored
 from reproduction.page import (
     command_of,
     results_blocks,
-    results_skeleton,
     scale_blocks,
+    skeletons,
     triangle_blocks,
     write_page,
 )
@@ -59,7 +59,7 @@ class Arguments:
     """Tasks of the plan. Not given: all of them."""
     only: tuple[str, ...] = ()
     """Parts of the plan. Tables: chosen, paper. Study: reference, or factors by name; `observation` runs only if it is
-    named. Credit: rules, no control variate, or factors by name."""
+    named. Screening: rules, or factors by name. Credit: ppo, finalists."""
     out: Path | None = None
     """The folder for cells. Not given: reproduction-cells, or reproduction-quick/cells."""
     results: Path | None = None
@@ -166,8 +166,11 @@ def _plan(given: Arguments, plan: Plan, usual: Scale) -> int:
         stored = replace(stored, stand_in=True)
     else:
         _say_left_out(stored.chosen, tasks, plan, only)
+    chosen = stored.chosen_for(plan)
+    if plan.has_finalists and not chosen.finalists:
+        raise UserError("the screening is not finished; run `python -m reproduction screening` to its end first")
     results = stored.files[plan.results]
-    planned = expand(plan, scale, stored.chosen, tasks, only, _bases(scale, tasks, given.base_policies))
+    planned = expand(plan, scale, chosen, tasks, only, _bases(scale, tasks, given.base_policies))
     if not given.estimate_only:
         _check_writable(given)
     todo = cells.missing(planned, results, given.cells_folder)
@@ -283,14 +286,17 @@ def _check_writable(given: Arguments) -> None:
 
 def _write(given: Arguments, usual: Scale) -> None:
     """Pages and their figures, from the files alone: all tasks and the usual seeds, whatever the options."""
-    from reproduction.draw import draw_figures, save
+    from reproduction.draw import save
+    from reproduction.figures import draw_figures
     from reproduction.triangles import triangle_figure
 
     stored, page = Stored(given.results_folder, usual, stand_in=given.quick), given.page_file
     beside = page.parent
     try:
         figures = draw_figures(stored, beside / "figures")
-        write_page(page, results_blocks(stored, figures, quick=given.quick), results_skeleton(stored))
+        blocks = results_blocks(stored, figures, quick=given.quick)
+        for suffix, skeleton in skeletons(stored).items():
+            write_page(page.with_stem(page.stem + suffix), blocks, skeleton)
         triangles = stored.lines(TRIANGLE, "triangle")
         if any(line.records for line in triangles):
             save(triangle_figure(triangles), beside / "figures" / "triangle.svg")

@@ -90,24 +90,23 @@ def _changes_table(lines: Sequence[Line]) -> Table:
         base = compared_with(line, lines)
         if base is not None and line.records:  # missing lines are named below
             gaps = [gap(line, base, name, STRICT, alike) for name in CHANGED]
-            rows.append((line.part, line_name(line), line_name(base), *gaps, line.seeds))
+            rows.append((f"{line.part}: {line_name(line)}", line_name(base), *gaps[:3], line.seeds, *gaps[3:]))
     spreads = [(name, *seed_spread(alike, name)) for name in ("success", "perturbed")]
     deviations = [f"{100 * spread:.1f} points of {name} (p = {p:.2f})" for name, spread, _, p in spreads]
     note = (
         f"What a change adds, in points, with 99 % intervals, because there are many of them; {BOLD}. An interval that "
-        "contains zero does not mean that there is no effect, only that one beyond its ends is unlikely. The variance "
-        f"between seeds is pooled over all these lines, {spreads[0][2]} degrees of freedom: a standard deviation of "
-        f"{' and '.join(deviations)}; a small p of Bartlett's test would mean that lines differ in it."
+        "contains zero does not mean that there is no effect, only that one beyond its ends is unlikely.\n\n"
+        f"The variance between seeds is pooled over all these lines, {spreads[0][2]} degrees of freedom: a standard "
+        f"deviation of {' and '.join(deviations)}; a small p of Bartlett's test would mean that lines differ in it."
     )
-    columns = ("factor", "change", "minus", *(f"Δ {COMPARED[name]}" for name in CHANGED), "seeds")
-    return Table("", note, columns, tuple(rows))
+    deltas = [f"Δ {COMPARED[name]}" for name in CHANGED]
+    return Table("", note, ("change", "minus", *deltas[:3], "seeds", *deltas[3:]), tuple(rows))
 
 
 def _absolute_table(lines: Sequence[Line]) -> Table:
     rows = [
         (
-            line.part,
-            line_name(line),
+            f"{line.part}: {line_name(line)}",
             *(percent(line, name) for name in ABSOLUTE),
             number(line, "entropy", 2),
             line.seeds,
@@ -118,7 +117,7 @@ def _absolute_table(lines: Sequence[Line]) -> Table:
     return Table(
         "",
         "",
-        ("factor", "line", *(f"{COMPARED.get(name, name)} %" for name in ABSOLUTE), "entropy", "seeds"),
+        ("line", *(f"{COMPARED.get(name, name)} %" for name in ABSOLUTE), "entropy", "seeds"),
         tuple(rows),
     )
 

@@ -8,7 +8,7 @@ from polychromic.report.table import Table
 from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
 from polychromic.tasks.grids import paper_results
-from reproduction.intervals import at_equal_steps, cpu_hours, still_moving
+from reproduction.intervals import REWARD, at_equal_steps, cpu_hours, rewards_of, still_moving
 from reproduction.lines import Line, line_name, title_of
 from reproduction.plans import METHOD_NAMES, TASKS
 from reproduction.words import (
@@ -46,47 +46,51 @@ def _main_table(task: str, lines: Sequence[Line]) -> Table:
     paper = paper_results()
     rewards = dict(zip(paper["methods"], paper["reward_and_success_percent"].get(task, []), strict=False))
     starts = dict(zip(paper["methods"], paper["perturbed_start_success_percent"].get(task, []), strict=False))
+    scales = rewards_of(next(line.records for line in lines if line.records))
     rows = []
     for line in lines:
         their_reward, their_success = rewards.get(line.method, (None, None))
         rows.append(
             (
                 line_name(line),
+                line.seeds,
                 percent(line, "success"),
                 printed(their_success),
-                number(line, "reward_0.5"),
-                number(line, "reward_0.9"),
-                printed(their_reward, 3),
                 percent(line, "perturbed"),
                 printed(starts.get(line.method)),
+                *(number(line, name) for name in scales),
+                printed(their_reward, 3),
                 percent(line, "greedy"),
                 percent(line, "greedy perturbed"),
-                line.seeds,
             )
         )
-    columns = ("method", "success %", "paper: success", "reward (0.5)", "reward (0.9)", "paper: reward")
-    more = ("perturbed starts %", "paper: perturbed", "greedy %", "greedy, perturbed %", "seeds")
+    columns = ("method", "seeds", "success %", "paper", "perturbed starts %", "paper")
+    named = (f"reward ({name.removeprefix(REWARD)})" for name in scales)
+    more = ("paper: reward", "greedy %", "greedy, perturbed %")
     note = "Greedy: the most likely action at every step, of the last policy alone."
-    return Table("", note, (*columns, *more), tuple(rows))
+    return Table("", note, (*columns, *named, *more), tuple(rows))
 
 
 def _attempts_table(lines: Sequence[Line]) -> Table:
     rows = [
         (
             line_name(line),
-            *(percent(line, f"pass@{k}") for k in (1, 8, 32, 128)),
+            *(percent(line, f"pass@{k}") for k in (2, 8, 32, 128)),
             percent(line, "coverage"),
             number(line, "entropy", 2),
             number(line, "distinct_strategies", 1),
+            number(line, "distinct_successful_strategies", 1),
         )
         for line in lines
     ]
+    attempts = next((record["attempts"] for line in lines for record in line.records), 0)
     note = (
-        "Several attempts: pass@1 is success; coverage is the share of configurations solved in any of 160 attempts; "
-        "room sets are how many different sets of rooms these attempts visit. The paper prints pass@k as curves only."
+        "Several attempts: pass@1 is success; coverage is the share of configurations solved in any of "
+        f"{attempts} attempts; strategies are how many different sets of rooms these attempts visit. The paper prints "
+        "pass@k as curves only."
     )
-    columns = ("method", *(f"pass@{k} %" for k in (1, 8, 32, 128)), "coverage %", "entropy", "room sets")
-    return Table("", note, columns, tuple(rows))
+    columns = ("method", *(f"pass@{k} %" for k in (2, 8, 32, 128)), "coverage %")
+    return Table("", note, (*columns, "entropy", "strategies", "successful strategies"), tuple(rows))
 
 
 def _differences_table(lines: Sequence[Line]) -> Table:
@@ -118,17 +122,17 @@ def _runs_table(lines: Sequence[Line]) -> Table:
                 short_settings(first["settings"]),
                 str(first["iterations"]),
                 *(f"{value:,.0f}" for value in means),
+                f"{60 * cpu_hours(line.records) / len(line.records):.1f}",
                 ", ".join(map(str, first.get("averaged_after", []))),
                 *(NOTHING if rise is None else points(rise) for rise in rises),
-                f"{60 * cpu_hours(line.records) / len(line.records):.1f}",
             )
         )
     note = (
         "What was run (means over seeds); lr is the learning rate of the actor, C the configurations an iteration, λ "
         "that of UCB. Rise: the last fifth of training minus the fifth before it, in points."
     )
-    columns = ("method", "settings", "iterations", "trajectories", "steps", "averaged after")
-    return Table("", note, (*columns, "rise of success", "rise of coverage", "CPU minutes"), tuple(rows))
+    columns = ("method", "settings", "iterations", "trajectories", "steps", "CPU minutes")
+    return Table("", note, (*columns, "averaged after", "rise of success", "rise of coverage"), tuple(rows))
 
 
 def _flatness(lines: Sequence[Line]) -> str:

@@ -1,4 +1,4 @@
-"""The figures of the results page: pass@k, learning curves, what changes the outcome, and the one for the README."""
+"""The figures of the results page: pass@k, learning curves and what changes the outcome."""
 
 from __future__ import annotations
 
@@ -11,55 +11,27 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import FuncFormatter
+from matplotlib.transforms import Bbox
 
 from polychromic.files import whole_file
 from polychromic.sweep.cells import PRETRAINED
 from reproduction.changes import STRICT, compared_with, trained_alike
 from reproduction.intervals import curve_of, difference, metric_of, over_seeds, pass_curve
-from reproduction.lines import Line, Stored, figure_name, line_name, title_of
+from reproduction.lines import Line, line_name, title_of
 from reproduction.plans import (
     AS_COMPARED,
-    CHOSEN,
     METHOD_NAMES,
     OBSERVATION,
     REFERENCE,
-    STUDY,
-    TABLES,
     TASKS,
 )
 from reproduction.words import enough
 
-# One colour per method everywhere, readable in grey and by colour-blind readers; UCB is dashed.
-COLOURS = {"reinforce": "#6b7280", "ppo": "#cb181d", "poly-ppo": "#2171b5", PRETRAINED: "#111827"}
+# One colour per method everywhere, as in reports (page.css), readable by colour-blind readers; UCB is dashed.
+COLOURS = {"reinforce": "#00856a", "ppo": "#0072b2", "poly-ppo": "#d55e00", PRETRAINED: "#6b7480"}
 AGAINST = {"trajectories": "trajectories", "steps": "environment steps"}
 SPAN = 0.1  # the smallest range of an axis of shares
 SHOWN = {"success": "success", "coverage": "coverage"}
-
-
-def draw_figures(stored: Stored, folder: Path, *, refer: str = "figures") -> dict[str, str]:
-    """Draw the figures that have results; returns their paths by name, relative to a page beside `folder`.
-
-    Figures are results-NAME.svg. A figure without results is not drawn, and an old file of it is left alone.
-    """
-    pictures: dict[str, Picture] = {}
-    for task in TABLES.tasks(stored.scale):
-        for part in TABLES.parts:
-            own = [line for line in stored.lines(TABLES, task) if line.part == part and line.records]
-            trained = [line for line in own if "curve" in line.records[0]]
-            base = next((line for line in own if line.method == PRETRAINED), None)
-            if trained:
-                pictures[figure_name("passk", part, task)] = passk_figure(task, own)
-                pictures[figure_name("curves", part, task)] = curves_figure(task, trained, base)
-        study = [line for line in stored.lines(STUDY, task) if line.records]
-        if any(line.part not in (REFERENCE, OBSERVATION) for line in study):
-            pictures[f"study-{task}"] = study_figure(task, study)
-    readme = readme_figure(stored)
-    if readme is not None:
-        pictures["readme"] = readme
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, picture in pictures.items():
-        save(picture, folder / f"results-{name}.svg")
-    return {name: f"{refer}/results-{name}.svg" for name in pictures}
 
 
 def passk_figure(task: str, lines: Sequence[Line]) -> Picture:
@@ -76,6 +48,12 @@ def passk_figure(task: str, lines: Sequence[Line]) -> Picture:
 
 
 def _passk(axes: Axes, lines: Sequence[Line]) -> None:
+    passk_lines(axes, lines)
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
+
+
+def passk_lines(axes: Axes, lines: Sequence[Line]) -> None:
+    """pass@k of some lines, without a legend."""
     for line in lines:
         ks, intervals = pass_curve(line.records)
         if not ks:
@@ -92,9 +70,8 @@ def _passk(axes: Axes, lines: Sequence[Line]) -> None:
         )
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:g}"))
-    _plain(axes, "k attempts", "pass@k")
+    plain(axes, "k attempts", "pass@k")
     axes.set_ylim(top=1.01)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 
 def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) -> Picture:
@@ -111,7 +88,7 @@ def curves_figure(task: str, lines: Sequence[Line], base: Line | None = None) ->
             if level is not None:
                 axes.axhline(level.mean, color=COLOURS[PRETRAINED], lw=1, label="pretrained")
             _curves(axes, lines, name, against)
-            _plain(axes, label, f"{title} in {rollouts} attempts" if name == "coverage" else title)
+            plain(axes, label, f"{title} in {rollouts} attempts" if name == "coverage" else title)
         low, high = row[0].get_ylim()
         if high - low < SPAN:  # all at the same level: do not magnify rounding errors
             row[0].set_ylim((low + high - SPAN) / 2, (low + high + SPAN) / 2)
@@ -153,7 +130,7 @@ def study_figure(task: str, lines: Sequence[Line]) -> Picture:
         axes.axvline(0, color="black", lw=0.8)
         low, high = axes.get_xlim()
         axes.set_xlim(min(low, -2), max(high, 2))  # hundredths of a point must not look like an effect
-        _plain(axes, f"change in {name}, points", "")
+        plain(axes, f"change in {name}, points", "")
     panels[0].set_yticks(range(len(changes)), [_change_name(line) for line in changes], fontsize=8)
     panels[0].set_ylim(len(changes) - 0.4, -0.6)  # the first change at the top, none on an edge
     panels[0].set_title(f"{title_of(task, TASKS)}: effect of each change (99 % intervals)", fontsize=10)
@@ -165,32 +142,13 @@ def _change_name(line: Line) -> str:
     return f"{line.part}: {line_name(line)}" + (f" − {against}" if against else "")
 
 
-def readme_figure(stored: Stored) -> Picture | None:
-    """PPO beside Poly-PPO: pass@k on every task, and success during training on the first of them."""
-    wanted = (PRETRAINED, "", "ppo", "poly-ppo")
-    by_task = {
-        task: [line for line in stored.lines(TABLES, task) if line.part == CHOSEN and line.method in wanted]
-        for task in TABLES.tasks(stored.scale)
-    }
-    ready = {
-        task: lines for task, lines in by_task.items() if lines and all(line.records and enough(line) for line in lines)
-    }
-    if not ready:
-        return None
-    picture = Picture(figsize=(3.7 * (1 + len(ready)), 3.4), layout="constrained")
-    panels = picture.subplots(1, 1 + len(ready))
-    for axes, (task, lines) in zip(panels, ready.items(), strict=False):
-        _passk(axes, lines)
-        axes.set_title(f"{title_of(task, TASKS)}: solved in k attempts", fontsize=10)
-    task = next(iter(ready))
-    _curves(panels[-1], [line for line in ready[task] if "curve" in line.records[0]], "success", "trajectories")
-    _plain(panels[-1], "trajectories", "success")
-    panels[-1].set_title(f"{title_of(task, TASKS)}: success during training", fontsize=10)
-    return picture
-
-
 def save(picture: Picture, path: Path) -> None:
     """An SVG, the same bytes for the same figure."""
+    # The solver of the layout leaves noise in the last digits, from which names in the file are made.
+    picture.draw_without_rendering()
+    picture.set_layout_engine("none")
+    for axes in picture.axes:
+        axes.set_position(Bbox(np.round(axes.get_position().get_points(), 4)))
     with rc_context({"svg.hashsalt": "polychromic"}), whole_file(path) as partial:
         picture.savefig(partial, format="svg", metadata={"Date": None})
 
@@ -211,7 +169,8 @@ def _legend(line: Line) -> str:
     return line_name(line) + runs
 
 
-def _plain(axes: Axes, x: str, y: str) -> None:
+def plain(axes: Axes, x: str, y: str) -> None:
+    """Labels, and no frame."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)

@@ -19,6 +19,7 @@ from polychromic.core.metrics import pass_at_k
 
 RESAMPLES, DIFFERENCE_RESAMPLES = 4000, 20_000
 PERTURBED = "perturbed"  # suffix of metrics from perturbed starts
+REWARD = "reward_"  # prefix of rewards, before their time penalty
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 Records = Sequence[Mapping[str, Any]]
@@ -71,6 +72,11 @@ def weights_of(records: Records, name: str) -> NDArray[np.float64] | None:
     return np.asarray(records[0][name]["starts"], np.float64) if by_starts else None
 
 
+def rewards_of(records: Records) -> list[str]:
+    """The rewards that results have, by name."""
+    return [name for name in (records[0] if records else ()) if name.startswith(REWARD)]
+
+
 def metric_of(records: Records, name: str) -> Interval | None:
     """A metric of a line."""
     table = table_of(records, name)
@@ -91,11 +97,37 @@ def difference(
     alike: lines whose seeds are assumed to vary alike, including these two; the variance over seeds is pooled over all
     of them. Not given: each of the two has its own, with Welch's degrees of freedom for the difference.
     """
+    drawn = _drawn_difference(ours, theirs, name, alike)
+    return None if drawn is None else _interval(*drawn, confidence).single()
+
+
+def mean_difference(by_task: Sequence[Sequence[tuple[Records, Records]]], name: str) -> Interval | None:
+    """The mean of differences over pairs of lines, by task: tasks vary independently, and so do seeds.
+
+    The claim is about these tasks. Pairs of one task share its configurations. None if a pair was not measured.
+    """
+    means: list[float] = []
+    drawn = []
+    for task, pairs in enumerate(by_task):
+        own = [_drawn_difference(*pair, name, stream=len(means) + number) for number, pair in enumerate(pairs)]
+        known = [one for one in own if one is not None]
+        if len(known) < len(own):
+            return None
+        means += [mean for mean, _ in known]
+        # Configurations were drawn alike for all tasks: another order makes them independent.
+        drawn.append(np.random.default_rng([3, task]).permutation(np.sum([values for _, values in known], axis=0)))
+    return _interval(float(np.mean(means)), np.sum(drawn, axis=0) / len(means)).single() if means else None
+
+
+def _drawn_difference(
+    ours: Records, theirs: Records, name: str, alike: Sequence[Records] = (), stream: int = 0
+) -> tuple[float, NDArray[np.float64]] | None:
+    """The difference of two lines, and resamples of it; other streams have other random numbers for seeds."""
     first, second = table_of(ours, name), table_of(theirs, name)
     if first is None or second is None or first.shape[1] != second.shape[1]:
         return None
     weights = weights_of(ours, name)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng([0, stream] if stream else 0)
     # The verdict depends on the side of zero on which an interval ends, so use many resamples.
     drawn = _configurations(first.shape[1], weights, DIFFERENCE_RESAMPLES)
     if alike:
@@ -105,11 +137,11 @@ def difference(
         spreads, degrees = [_pooled([first]), _pooled([second])], _degrees_apart(first, second, weights)
     wider = _wider(rng, degrees, DIFFERENCE_RESAMPLES)
     drawn_means = [
-        _resampled(table, spread, drawn, wider, stream)
-        for stream, (table, spread) in enumerate(zip((first, second), spreads, strict=True))
+        _resampled(table, spread, drawn, wider, 2 * stream + number)
+        for number, (table, spread) in enumerate(zip((first, second), spreads, strict=True))
     ]
     mean = np.average(first.mean(axis=0) - second.mean(axis=0), weights=weights)
-    return _interval(mean, drawn_means[0] - drawn_means[1], confidence).single()
+    return float(mean), drawn_means[0] - drawn_means[1]
 
 
 def seed_spread(lines: Sequence[Records], name: str) -> tuple[float, int, float]:
@@ -151,9 +183,9 @@ def over_seeds(values: NDArray[np.float64]) -> Interval:
 
 
 def _student(degrees: float) -> float:
-    from scipy import stats  # here, because it takes long to import
+    from scipy.special import stdtrit  # `scipy.stats` takes long to import
 
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
+    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
 
 
 class _Spread(NamedTuple):
@@ -266,11 +298,16 @@ def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, In
     if not all(curves):
         return None
     steps = min(curve["steps"][-1] for line in curves for curve in line)
-    first, second = (np.array([[np.interp(steps, curve["steps"], curve[name])] for curve in line]) for line in curves)
+    first, second = (np.array([np.interp(steps, curve["steps"], curve[name]) for curve in line]) for line in curves)
+    return steps, between_seeds(first, second)
+
+
+def between_seeds(first: NDArray[np.float64], second: NDArray[np.float64]) -> Interval:
+    """The difference of two means over seeds, [S] each, with Welch's interval; with one seed each there is none."""
     error = np.sqrt(sum(values.var(ddof=1) / len(values) for values in (first, second) if len(values) > 1))
-    half = _student(_degrees_apart(first, second)) * error if error else 0.0
+    half = _student(_degrees_apart(first[:, None], second[:, None])) * error if error else 0.0
     gap = float(first.mean() - second.mean())
-    return steps, Interval(gap, gap - half, gap + half)
+    return Interval(gap, gap - half, gap + half)
 
 
 def cpu_hours(records: Records) -> float:

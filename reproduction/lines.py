@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from polychromic.sweep.cells import PRETRAINED
+from reproduction import screening
 from reproduction.plan import Chosen, Plan, Planned, Scale, expand
-from reproduction.plans import CHOSEN, METHOD_NAMES, PAIR, STAND_IN
+from reproduction.plans import CHOSEN, METHOD_NAMES, PAIR, SCREENING, STAND_IN
 from reproduction.records import BEST_MARK, Results, check_alike
 
-FILES = ("search", "runs", "triangle")
+FILES = ("search", "runs", "screening", "triangle")
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,25 @@ class Stored:
             return replace(chosen, settings={task: {**STAND_IN, **chosen.of_task(task)} for task in self.scale.tasks})
         return chosen
 
+    def chosen_for(self, plan: Plan) -> Chosen:
+        """Settings, and for a plan that needs them what the screening chose."""
+        return replace(self.chosen, finalists=self.finalists) if plan.has_finalists else self.chosen
+
+    @property
+    def finalists(self) -> tuple[str, ...]:
+        """The rows that the screening chose, by their labels; none before it is finished."""
+        by_task = {task: self.lines(SCREENING, task) for task in SCREENING.tasks(self.scale)}
+        if self.stand_in and not screening.is_finished(by_task):
+            return screening.stand_in(by_task)
+        return screening.finalists(by_task)
+
     def lines(self, plan: Plan, task: str) -> list[Line]:
         """The rows of a plan's table, whether they have results or not; none before settings are chosen."""
         needs = any(runs.settings == "chosen" for runs in plan.runs if runs.methods != (PRETRAINED,))
         if task not in plan.tasks(self.scale) or (needs and not set(PAIR) <= self.chosen.of_task(task).keys()):
             return []
         bases = {base: f"{base}/policy" for base in self.scale.tasks[task].bases}  # results store only the name
-        planned = expand(plan, self.scale, self.chosen, (task,), plan.parts, bases)
+        planned = expand(plan, self.scale, self.chosen_for(plan), (task,), plan.parts, bases)
         return lines_of(planned, self.files[plan.results])
 
     def has_results(self, plan: Plan, task: str) -> bool:

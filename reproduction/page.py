@@ -16,14 +16,18 @@ from polychromic.report.tables import NOTHING
 from reproduction import search
 from reproduction.changes import study_block
 from reproduction.comparison import comparison_block
+from reproduction.convergence import convergence_block
+from reproduction.credit import credit_block, screening_block
 from reproduction.estimates import needs_table
 from reproduction.lines import Stored, figure_name, title_of
+from reproduction.overview import ALT, overview_blocks
 from reproduction.plan import Chosen, Planned, Scale, expand, key_of
 from reproduction.plans import (
     CHOSEN,
     FULL,
     METHOD_NAMES,
     PAPER,
+    PLANS,
     QUICK,
     SEARCH,
     STUDY,
@@ -68,34 +72,36 @@ def fill(text: str, name: str, content: str) -> str:
     )
 
 
-def skeleton(tasks: Sequence[str], scale: Scale) -> str:
-    """A page with only headings and marks."""
-    parts = ["# Results", "## Settings", *_mark("search")]
-    for task in tasks:
+def skeletons(stored: Stored) -> dict[str, str]:
+    """Pages with only headings and marks, by what follows the name of the results page: for tasks with results."""
+    scale = stored.scale
+    tasks = TABLES.tasks(scale)
+    begun = [task for task in tasks if stored.has_results(TABLES, task) or stored.has_results(STUDY, task)] or tasks
+    tables, study = ["# The paper's tables"], ["# What decides the outcome"]
+    for task in begun:
         title = scale.tasks[task].title
-        parts += [f"## {title}", *_mark(f"first-{task}")]
+        tables += [f"## {title}", *_mark(f"first-{task}")]
         if PAPER in TABLES.parts_on(scale.tasks[task]):
-            parts += [f"### The paper's literal hyperparameters on {title}", *_mark(f"paper-{task}")]
+            tables += [f"### The paper's literal hyperparameters on {title}", *_mark(f"paper-{task}")]
         if task in STUDY.tasks(scale):
-            parts += [f"### What decides the outcome on {title}", *_mark(f"study-{task}")]
-    return "\n\n".join(parts) + "\n"
+            study += [f"## {title}", *_mark(f"study-{task}")]
+    pages = {
+        "": ["# Results", *_mark("verdict"), *(part for name in ALT for part in (f"## {name}", *_mark(name)))],
+        "-tables": [*tables, "## To convergence", *_mark("convergence-table")],
+        "-study": [*study, "## Screening", *_mark("screening-table"), "## Set credit", *_mark("credit-table")],
+        "-method": ["# How it is measured", "## Settings", *_mark("search")],
+    }
+    return {suffix: "\n\n".join(parts) + "\n" for suffix, parts in pages.items()}
 
 
 def _mark(name: str) -> list[str]:
     return [f"<!-- {name} -->", "<!-- end -->"]
 
 
-def results_skeleton(stored: Stored) -> str:
-    """The skeleton of the results page: the tasks that have results, or all tasks if there are none."""
-    tasks = TABLES.tasks(stored.scale)
-    begun = [task for task in tasks if stored.has_results(TABLES, task) or stored.has_results(STUDY, task)]
-    return skeleton(begun or tasks, stored.scale)
-
-
 def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = False) -> dict[str, str]:
-    """The text of every mark of the results page. figures: their paths by name, relative to the page."""
-    again = {name: command_of(name, quick=quick) for name in ("search", "tables", "study")}
-    texts = {"search": _search_block(stored, again["search"])}
+    """The text of every mark of the results pages. figures: their paths by name, relative to the page."""
+    again = {name: command_of(name, quick=quick) for name in ("search", *PLANS)}
+    texts = {**overview_blocks(stored, figures), "search": _search_block(stored, again["search"])}
     for task in TABLES.tasks(stored.scale):
         compared = stored.lines(TABLES, task)
         for part in TABLES.parts_on(stored.scale.tasks[task]):
@@ -107,6 +113,9 @@ def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = 
             texts[f"study-{task}"] = study_block(
                 task, stored.lines(STUDY, task), compared, again["study"], figures.get(f"study-{task}")
             )
+    texts["convergence-table"] = convergence_block(stored, again["convergence"])
+    texts["screening-table"] = screening_block(stored, again["screening"])
+    texts["credit-table"] = credit_block(stored, again["credit"])
     return texts
 
 

@@ -20,6 +20,10 @@ from polychromic.sweep.cells import PRETRAINED, Cell, Evaluation
 
 Settings = Mapping[str, Any]
 Scored = Literal["in full", "greedily too", "briefly"]
+# pair: those of the main pair; further: theirs beyond "all"; more: as many as "all", beyond the pair's; apart: the one
+# of searches, which no comparison uses.
+Seeds = Literal["all", "pair", "further", "more", "two", "apart"]
+APART = 100
 # Settings that do not affect learning, only what is recorded.
 WATCHING = ("evaluate_every", "evaluation_rollouts", "checkpoint_every", "kept_policies")
 MUST_BE_CHOSEN = ("ppo", "poly-ppo")
@@ -48,7 +52,7 @@ class Runs:
     changes: Settings = field(default_factory=dict)
     settings_of: str = ""  # the method whose chosen settings these take; "": their own
     rate: float = 1.0  # times the learning rates of actor and critic
-    seeds: Literal["all", "pair", "further", "two"] = "all"  # pair: those of the main pair; further: beyond "all"
+    seeds: Seeds = "all"
     points: int = 0  # of the learning curve; 0: the scale's number
     scored: Scored = "in full"
     along: int = 0  # policies before the end, evenly spaced, that are scored in full and from perturbed starts
@@ -57,6 +61,7 @@ class Runs:
     against: str = ""  # label of the row it is compared with; "": the reference of its method
     other_bases: bool = False  # from the further base policies of a task, not from the shipped one
     on_request: bool = False  # run only if `--only` names its part
+    finalist: bool = False  # run only if the screening chose its label
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,11 @@ class Plan:
     runs: tuple[Runs, ...]
     readings: Mapping[str, Settings] = field(default_factory=dict)  # pinned settings, by prefix of the method's name
     results: str = "runs"  # the results file, without .json
+
+    @property
+    def has_finalists(self) -> bool:
+        """Whether it needs the outcome of the screening."""
+        return any(runs.finalist for runs in self.runs)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -98,11 +108,18 @@ class Scale:
     kept: int = 4  # policies before the last that are averaged with it
     settings: Settings = field(default_factory=dict)  # for all runs
 
-    def seeds_of(self, which: str) -> range:
+    def seeds_of(self, which: Seeds) -> range:
         """The seeds of some runs."""
         most = max(self.seeds, self.pair_seeds)
-        few = range(min(2, self.seeds))
-        return {"all": range(self.seeds), "pair": range(most), "further": range(self.seeds, most), "two": few}[which]
+        known: dict[Seeds, range] = {
+            "all": range(self.seeds),
+            "pair": range(most),
+            "further": range(self.seeds, most),
+            "more": range(most, most + self.seeds),
+            "two": range(min(2, self.seeds)),
+            "apart": range(APART, APART + 1),
+        }
+        return known[which]
 
 
 @dataclass(frozen=True)
@@ -112,6 +129,7 @@ class Chosen:
     settings: Mapping[str, Mapping[str, Settings]]
     by_configurations: Mapping[str, Mapping[str, Mapping[str, Settings]]] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
+    finalists: tuple[str, ...] = ()  # labels that the screening chose; none before it is finished
 
     def of_task(self, task: str) -> dict[str, Settings]:
         """Settings by method; a task without its own search uses those of the task that it names."""
@@ -224,6 +242,8 @@ def _planned(
         configurations=settings.get("configurations_per_iteration", 1),
         times=f"{lengths[runs.length] / lengths[runs.times_of]:g}" if runs.times_of else "",
     )
+    if runs.finalist and label not in chosen.finalists:
+        return
     cell = make_cell(
         task,
         method,

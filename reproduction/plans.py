@@ -33,7 +33,17 @@ METHOD_NAMES = {  # in the order of the paper's tables
 TASKS = {
     "goto": Task(
         "GoTo",
-        {"search": 192, "tables": 480, "literal": 480, "study": 240, "long": 480, "credit": 480, "convergence": 4000},
+        {
+            "search": 192,
+            "tables": 480,
+            "literal": 480,
+            "study": 240,
+            "long": 480,
+            "screening": 384,
+            "credit": 480,
+            "curves": 480,
+            "convergence": 4000,
+        },
         bases=("goto-memory",),
     ),
     "fourrooms": Task(
@@ -43,7 +53,7 @@ TASKS = {
     ),
     # No search of their own yet: they use what it chose on GoTo. A length for "search" gives them one.
     "pickup": Task("Pickup", {"tables": 480}, settings_of="goto"),
-    "synthseq": Task("SynthSeq", {"tables": 480, "credit": 480}, settings_of="goto"),
+    "synthseq": Task("SynthSeq", {"tables": 480, "screening": 384, "credit": 480}, settings_of="goto"),
     "bosslevel": Task("BossLevel", {"tables": 480, "credit": 480}, settings_of="goto"),
     "triangle": Task("Triangle discovery", {"triangle": 300}),
 }
@@ -53,7 +63,7 @@ TASKS = {
 FULL = Scale(TASKS, seeds=3, pair_seeds=5, attempts=160, rollouts=32, points=20)
 
 _QUICK_LENGTHS = {"search": 16, "tables": 24, "literal": 24, "study": 24, "long": 48, "triangle": 24}
-_QUICK_LENGTHS |= {"credit": 24, "convergence": 48}
+_QUICK_LENGTHS |= {"screening": 24, "credit": 24, "curves": 24, "convergence": 48}
 QUICK = Scale(
     {
         name: replace(task, lengths={length: _QUICK_LENGTHS[length] for length in task.lengths})
@@ -242,9 +252,15 @@ WITHOUT_VINES = [runs.label for runs in STUDY.runs if runs.changes.get("forks_pe
 # ---------------------------------------------------------------- how set credit reaches the steps
 
 # PPO's settings and rollouts, one group of 136 a configuration, all subsets: nothing but the advantages differs from
-# PPO. One change at a time to the first row of each rule, and the two together that promise PPO's success at the end.
+# PPO. First every setting once, with a seed of its own; then those that it chose (`screening.RULE`), with the seeds of
+# the comparison. PPO's own ways to keep strategies are candidates too.
 _REACHES: dict[str, Any] = {"forks_per_rollout": 0, "num_sets": 0, "window": -1}
 _LINEAR = {"polychromic_schedule": "linear"}
+_PPO_CHANGES: dict[str, dict[str, tuple[dict[str, Any], float]]] = {
+    RATE: {"learning rate × 3": ({}, 3.0)},
+    "KL": {"KL × 10": ({"kl_coefficient": 0.1}, 1.0)},
+    "entropy bonus": {"entropy bonus 0.02": ({"entropy_coefficient": 0.02}, 1.0)},
+}
 _CREDIT_CHANGES: dict[str, dict[str, tuple[dict[str, Any], float]]] = {
     "rules": {"": ({}, 1.0)},
     "set size": {", n = 16": ({"set_size": 16}, 1.0), ", n = 64": ({"set_size": 64}, 1.0)},
@@ -253,38 +269,60 @@ _CREDIT_CHANGES: dict[str, dict[str, tuple[dict[str, Any], float]]] = {
     RATE: {", learning rate × 3": ({}, 3.0)},
     "annealed, learning rate": {", annealed, learning rate × 3": (_LINEAR, 3.0)},
 }
-CREDIT = Plan(
-    "credit",
-    "set credit that reaches all steps: by rule, set size, objective, weight and learning rate, against PPO",
-    "credit",
-    (
-        Runs("rules", ("ppo",), "credit", seeds="pair", scored=GREEDILY),  # cells of the tables
-        Runs("rules", ("ppo",), "credit", "{method}, learning rate × 3", rate=3.0, against="ppo"),
-        *(
+_CREDIT_RULES = ("control-variate", "critic")
+
+
+def _credit_candidates(length: str, **common: Any) -> tuple[Runs, ...]:
+    """Every setting of the study of set credit, as rows of one length."""
+    ppo = [
+        Runs(part, ("ppo",), length, f"{{method}}, {label}", changes=changes, rate=rate, against="ppo", **common)
+        for part, levels in _PPO_CHANGES.items()
+        for label, (changes, rate) in levels.items()
+    ]
+    # What the control variate is worth: the same credit without it, "trajectory".
+    rules = [
+        (part, label, rule) for part, levels in _CREDIT_CHANGES.items() for label in levels for rule in _CREDIT_RULES
+    ]
+    sets = []
+    for part, label, rule in [*rules, ("rules", "", "trajectory")]:
+        changes, rate = _CREDIT_CHANGES[part][label]
+        own = {**_REACHES, "set_credit": rule, **changes}
+        sets.append(
             Runs(
                 part,
                 ("poly-ppo",),
-                "credit",
+                length,
                 rule + label,
                 settings_of="ppo",
-                changes={**_REACHES, "set_credit": rule, **changes},
+                changes=own,
                 rate=rate,
                 against="ppo",
+                **common,
             )
-            for part, levels in _CREDIT_CHANGES.items()
-            for label, (changes, rate) in levels.items()
-            for rule in ("control-variate", "critic")
-        ),
-        # What the control variate is worth: the same credit without it.
-        Runs(
-            "no control variate",
-            ("poly-ppo",),
-            "credit",
-            "trajectory",
-            settings_of="ppo",
-            changes={**_REACHES, "set_credit": "trajectory"},
-            against="ppo",
-        ),
+        )
+    return (*ppo, *sets)
+
+
+SCREENING = Plan(
+    "screening",
+    "set credit that reaches all steps, first stage: every setting once, with a seed that no comparison uses",
+    "screening",
+    (
+        Runs("rules", ("ppo",), "screening", seeds="apart", scored="briefly"),
+        *_credit_candidates("screening", seeds="apart", scored="briefly"),
+    ),
+    GRID_READINGS,
+    results="screening",
+)
+CREDIT = Plan(
+    "credit",
+    "set credit that reaches all steps, second stage: what the screening chose against PPO",
+    "credit",
+    (
+        Runs("ppo", ("ppo",), "credit", seeds="pair", scored=GREEDILY),  # cells of the tables
+        # GoTo's are older than the curves of distinct successful strategies.
+        Runs("ppo", ("ppo",), "curves", seeds="more", scored=GREEDILY),
+        *(replace(runs, part="finalists") for runs in _credit_candidates("credit", finalist=True)),
     ),
     GRID_READINGS,
 )
@@ -318,6 +356,8 @@ _TRIANGLE: dict[str, Any] = {
     "checkpoint_every": 10,
 }
 _ONE_GROUP = {"rollouts_per_state": 0, "forks_per_rollout": 0, "num_sets": 0, "window": -1}
+TRIANGLE_VINES = "Poly-PPO, vines (N = 8, n = 4, W = 0)"
+TRIANGLE_SETS = "Poly-PPO, one group of 136, n = 64"
 # In the order of the table: label -> method and changes.
 _TRIANGLE_ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "REINFORCE": ("reinforce", {}),
@@ -325,7 +365,7 @@ _TRIANGLE_ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "PPO": ("ppo", {}),
     "PPO with UCB": ("ppo-ucb", {}),
     "PPO with an entropy bonus of 0.02": ("ppo", {"entropy_coefficient": 0.02}),
-    "Poly-PPO, vines (N = 8, n = 4, W = 0)": ("poly-ppo", {}),
+    TRIANGLE_VINES: ("poly-ppo", {}),
     "Poly-PPO, vines, with UCB": ("poly-ppo-ucb", {}),
     **{
         f"Poly-PPO, one group of 136, n = {size}": ("poly-ppo", {**_ONE_GROUP, "set_size": size})
@@ -354,4 +394,4 @@ TRIANGLE = Plan(
     results="triangle",
 )
 
-PLANS = {plan.name: plan for plan in (TABLES, STUDY, CREDIT, CONVERGENCE, TRIANGLE)}
+PLANS = {plan.name: plan for plan in (TABLES, STUDY, SCREENING, CREDIT, CONVERGENCE, TRIANGLE)}

@@ -20,6 +20,7 @@ from polychromic.files import lock_file, read_json, read_lines, write_text
 from polychromic.sweep.cells import PRETRAINED, Cell, is_done, read_cell
 from polychromic.sweep.progress import read_status
 from polychromic.sweep.run_cell import EVALUATION_CPU, GREEDY, TRIES, late_evaluation_name
+from reproduction.intervals import REWARD
 from reproduction.plan import WATCHING, Planned, identity, key_of
 from reproduction.stored_settings import complete, current_settings
 from reproduction.temperatures import POINTS
@@ -28,7 +29,7 @@ FORMAT = "polychromic-results-1"
 BEST_MARK = "-best"  # at the end of the key of the pretrained policy at its best temperature
 DIVERGED = "diverged"  # the kind of an error that is a result
 OLD_DIVERGED = "no longer finite"  # the message in folders from before errors had kinds
-PER_CONFIGURATION = ("reward_0.5", "reward_0.9", "entropy", "distinct_strategies", "distinct_successful_strategies")
+OF_STRATEGIES = ("entropy", "distinct_strategies", "distinct_successful_strategies")
 CURVE = ("success", "coverage", "entropy", "distinct_strategies", "distinct_successful_strategies", "pass@8", "pass@32")
 SIGNALS = (
     "advantage_std",
@@ -273,11 +274,13 @@ def _training(folder: Path) -> dict[str, Any]:
 
 def _metrics(results: list[Mapping[str, Any]]) -> dict[str, Any]:
     """Metrics of one evaluation or several late ones, by configuration: successes of each, means of the rest."""
-    metrics: dict[str, Any] = {
-        "attempts": results[-1]["attempts"],
-        "successes": [result["configurations"]["successes"] for result in results],
-    }
-    for name in PER_CONFIGURATION:
+    known = results[-1]["configurations"]
+    metrics: dict[str, Any] = {"attempts": results[-1]["attempts"]}
+    if "successes" in known:
+        metrics["successes"] = [result["configurations"]["successes"] for result in results]
+    # The task says which rewards there are; one without scales has returns.
+    rewards = [name for name in known if name.startswith(REWARD)] or ["return"]
+    for name in [name for name in (*rewards, *OF_STRATEGIES) if name in known]:
         columns = zip(*(result["configurations"][name] for result in results), strict=True)
         metrics[name] = [_short(fmean(column)) for column in columns]
     if "perturbed" in results[-1]:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polychromic.tasks.grids.defaults import CRITIC
-from reproduction.plan import Planned, Scale, Settings, key_of, make_cell
+from reproduction.plan import APART, Planned, Scale, Settings, key_of, make_cell
 
 RULE = "success + coverage, both averaged over the last three evaluations of a run; at a tie the earlier candidate"
 LAST = 3
-SEED = 100
 
 Records = Mapping[str, Mapping[str, Any]]  # results by key
 
@@ -111,7 +110,7 @@ def _walk(task: str, method: str, start: Settings, records: Records, search: Sea
 def _cell(task: str, method: str, settings: Settings, search: Search, scale: Scale) -> Any:
     length = scale.tasks[task].lengths[search.length]
     return make_cell(
-        task, method, SEED, settings, length, scale, readings=search.readings, points=search.points, scored="briefly"
+        task, method, APART, settings, length, scale, readings=search.readings, points=search.points, scored="briefly"
     )
 
 

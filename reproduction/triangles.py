@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure as Picture
 
+from polychromic.report.table import Table
 from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
+from reproduction.draw import COLOURS
+from reproduction.intervals import over_seeds
 from reproduction.lines import Line
+from reproduction.words import bare
 
 MATCHED_VALIDITY = 0.85
 COLUMNS = (
@@ -26,12 +31,19 @@ COLUMNS = (
     f"distinct of 1,000 at validity {MATCHED_VALIDITY}",
 )
 DIGITS = {"validity": 3, "distinct_of_100": 1, "distinct_of_1000": 0, "creative_of_100": 2, "creative_of_1000": 1}
+MOST = {
+    "validity": 1,
+    "distinct_of_100": 100,
+    "distinct_of_1000": 1000,
+    "creative_of_100": 100,
+    "creative_of_1000": 1000,
+}
 
 Points = Sequence[Mapping[str, float]]
 
 
 def triangle_table(lines: Sequence[Line]) -> str:
-    """The table for the documentation: means over runs (lowest–highest), at temperature 1."""
+    """The table for the documentation: means over runs with their intervals, at temperature 1."""
     rows = []
     for line in lines:
         if not line.records:
@@ -41,22 +53,24 @@ def triangle_table(lines: Sequence[Line]) -> str:
             best = max(line.records[0]["points"], key=lambda point: point["distinct_of_1000"])["temperature"]
             label = f"pretrained, at the temperature with the most distinct ones, {best:g}"
             rows.append(_row(label, line.records, best))
-    head, *body = (f"| {' | '.join(row)} |" for row in [COLUMNS, *rows])
-    return "\n".join([head, "|" + "---|" * len(COLUMNS), *body])
+    return bare(Table("", "", COLUMNS, tuple(rows)))
 
 
 def _row(label: str, records: Sequence[Mapping[str, Any]], temperature: float) -> tuple[str, ...]:
     ones = [at_temperature(record["points"], temperature) for record in records]
-    shown = [_mean_and_range([point[name] for point in ones], digits) for name, digits in DIGITS.items()]
+    shown = [_mean([point[name] for point in ones], name) for name in DIGITS]
     matched = [at_validity(record["points"], MATCHED_VALIDITY, "distinct_of_1000") for record in records]
     reached = [value for value in matched if value is not None]
-    last = f"{np.mean(reached):.0f}" if len(reached) == len(matched) else NOTHING
+    last = _mean(reached, "distinct_of_1000") if len(reached) == len(matched) else NOTHING
     return (label, str(len(records)), *shown, last)
 
 
-def _mean_and_range(values: Sequence[float], digits: int) -> str:
-    mean, low, high = (f"{value:.{digits}f}" for value in (np.mean(values), min(values), max(values)))
-    return f"{mean} ({low}–{high})" if len(values) > 1 else mean
+def _mean(values: Sequence[float], name: str) -> str:
+    """The mean over runs with its 95 % interval, within what the metric can be; without one if there is one run."""
+    digits, most = DIGITS[name], MOST[name]
+    mean, low, high = over_seeds(np.array(values)[:, None]).single()
+    ends = f" [{max(low, 0.0):.{digits}f}, {min(high, most):.{digits}f}]" if len(values) > 1 else ""
+    return f"{mean:.{digits}f}{ends}"
 
 
 def at_temperature(points: Points, temperature: float) -> Mapping[str, float]:
@@ -78,11 +92,12 @@ def triangle_figure(lines: Sequence[Line]) -> Picture:
     picture = Picture(figsize=(10, 5))
     FigureCanvasSVG(picture)  # `tight_layout` needs it to measure text
     axes = picture.subplots()
-    for number, line in enumerate(lines):
+    colours = _colours(lines)
+    for line in lines:
         if not line.records:
             continue
-        colour = colormaps["tab20"](number)
-        axes.plot(*zip(*_curve(line.records), strict=True), "-", color=colour, linewidth=1, alpha=0.6)
+        colour = colours[line.label]
+        axes.plot(*zip(*mean_curve(line.records), strict=True), "-", color=colour, linewidth=1, alpha=0.6)
         ones = [at_temperature(record["points"], 1.0) for record in line.records]
         axes.plot(
             [point["validity"] for point in ones],
@@ -99,7 +114,18 @@ def triangle_figure(lines: Sequence[Line]) -> Picture:
     return picture
 
 
-def _curve(records: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
+def _colours(lines: Sequence[Line]) -> Mapping[str, tuple[float, ...]]:
+    """Each method in its colour, variants of it paler; those of Poly-PPO from pale to dark."""
+    sets = [line.label for line in lines if line.method.startswith("poly-ppo")]
+    found = {label: colormaps["Oranges"](0.35 + 0.6 * place / len(sets)) for place, label in enumerate(sets)}
+    for line in lines:
+        if line.label not in found:
+            base = COLOURS[line.method.removesuffix("-ucb")]
+            found[line.label] = to_rgba(base, 1.0 if to_rgba(base) not in found.values() else 0.5)
+    return found
+
+
+def mean_curve(records: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
     """Validity and diversity at the temperatures that all runs share, means over runs, ordered by validity."""
     tried = set.intersection(*({point["temperature"] for point in record["points"]} for record in records))
     return sorted(

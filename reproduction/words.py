@@ -21,6 +21,7 @@ from reproduction.intervals import (
 from reproduction.lines import Line, line_name
 
 SEEDS = 3  # fewer allow no claim about other seeds
+WIDTH = 6  # columns that fit the documentation at 1,400 pixels
 SMALLEST = 0.0005  # what the tables round to 0.0 points
 # Column titles of differences between methods, by metric.
 COMPARED = {
@@ -54,8 +55,14 @@ def _spread(metric: Interval, digits: int) -> str:
 
 def points(difference: Interval) -> str:
     """A difference in points."""
-    mean, low, high = (round(100 * float(part), 1) + 0.0 for part in difference)  # + 0.0: no -0.0
-    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+    return in_units(difference, 100.0, 1)
+
+
+def in_units(difference: Interval, scale: float, digits: int) -> str:
+    """A difference with its interval, times a scale; with a minus sign that is one."""
+    shown = [f"{round(scale * float(part), digits) + 0.0:+.{digits}f}" for part in difference]  # + 0.0: no -0.0
+    mean, low, high = (part.replace("-", "−") for part in shown)
+    return f"{mean} [{low}, {high}]"
 
 
 def gap(
@@ -97,9 +104,19 @@ def short_settings(settings: Mapping[str, Any]) -> str:
 
 
 def bare(table: Table) -> str:
-    """A table without a heading of its own, after its note."""
-    text = as_markdown([table])
-    return (f"{table.note}\n\n" if table.note else "") + text[text.index("| ") :].strip()
+    """A table without a heading of its own, after its note; a wide one as several, each with the first column."""
+    texts = [as_markdown([part]) for part in _narrow(table)]
+    tables = [text[text.index("| ") :].strip() for text in texts]
+    return "\n\n".join([*([table.note] if table.note else []), *tables])
+
+
+def _narrow(table: Table) -> list[Table]:
+    """A table in parts that fit a page."""
+    columns = list(range(1, len(table.columns)))
+    parts = [columns[start : start + WIDTH - 1] for start in range(0, len(columns), WIDTH - 1)]
+    rows = (table.columns, *table.rows)
+    picked = [[tuple(row[number] for number in (0, *part)) for row in rows] for part in parts]
+    return [Table("", "", part[0], tuple(part[1:])) for part in picked]
 
 
 def folded(title: str, text: str) -> str:

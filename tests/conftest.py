@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,15 @@ from hypothesis import settings
 # A busy machine must not turn a slow example into a failure.
 settings.register_profile("polychromic", deadline=None)
 settings.load_profile("polychromic")
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 COMPILED = pytest.StashKey[tempfile.TemporaryDirectory]()
 
@@ -38,3 +48,17 @@ def pytest_collection_modifyitems(items):
         folder = item.path.parent
         shared = folder != Path(__file__).parent and (folder / "conftest.py").exists()
         item.add_marker(pytest.mark.xdist_group(folder.name if shared else item.path.stem))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium; a machine without one skips, and says so."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no Chromium on this machine: pages are not tested in a browser")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make browser")
+    with playwright.sync_playwright() as driver:
+        # Playwright gives every launch a fresh profile.
+        opened = driver.chromium.launch(executable_path=program, headless=True, args=list(FLAGS))
+        yield opened
+        opened.close()

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from sweep_tools import Killer, attempts, results
 
 from polychromic.cli import main
 from polychromic.sweep.cells import find_cells
+from torture import clusters
 
 KILLS, CHECKPOINT_EVERY = 10, 5
 TERMINAL = {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"}
@@ -53,3 +55,11 @@ def test_a_cluster_that_is_not_there_costs_one_line(choices, tmp_path, capsys):
     shown = capsys.readouterr().err
     assert "ray_address is '127.0.0.1:1', where no cluster answers" in shown
     assert shown.count("\n") == 1
+
+
+def test_a_sweep_without_its_cluster_ends_and_resumes(tmp_path):
+    """The raylet is killed amid the runs: the sweep does not wait for it for ever, and nothing is lost."""
+    told = clusters.disturb(tmp_path, Path(sys.executable), rounds=1, victims=("the raylet",))
+    assert told["kills"] == {"the raylet": 1}
+    assert not told["bad"]
+    assert told["ends"] == {"ended with 1": 1}

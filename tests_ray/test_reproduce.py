@@ -21,11 +21,11 @@ def test_a_table_is_made_and_made_again_from_the_same_cells(tmp_path, capsys):
     )
     assert reproduce(given, scale) == 0
     assert "7 of 7 cells to run: about" in capsys.readouterr().out
-    page = (tmp_path / "results" / "results.md").read_text()
+    page = (tmp_path / "results" / "results-tables.md").read_text()
     assert "| pretrained |" in page
     assert "89.2" in page  # the paper's PPO
     assert "perturbed starts %" in page
-    assert "pass@1 %" in page
+    assert "pass@2 %" in page
     assert reproduce(given, scale) == 0
     assert "0 of 7 cells to run" in capsys.readouterr().out
     # The study shares cells with the tables: its base policy, and PPO and Poly-PPO, which are as long here.

@@ -1,6 +1,6 @@
-"""python -m torture [--small] [--only environments kills damage trust] [--out FILE]
+"""python -m torture [--small] [--only environments kills disks damage trust ray adapters] [--out FILE]
 
-Attacks this package and prints the outcome. Takes minutes, fewer with `--small`. Exit code 0 if nothing failed.
+Attacks this package and prints the outcome. Takes an hour or more, less with `--small`. Exit code 0 if nothing failed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from torture.page import fill_page, table
 
-PARTS = ("environments", "kills", "damage", "trust")
+PARTS = ("environments", "kills", "disks", "damage", "trust", "ray", "adapters")
 RESULTS = Path(__file__).parent / "results.json"
 
 
@@ -29,9 +29,9 @@ def main(given: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="run only these parts")
     parser.add_argument("--small", action="store_true", help="a few attacks of each part")
-    parser.add_argument("--kills", type=int, help="number of kills (200, small: 4)")
-    parser.add_argument("--mutations", type=int, help="number of damaged files (2000, small: 40)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that read damaged files")
+    parser.add_argument("--kills", type=int, help="number of kills (210, small: 4)")
+    parser.add_argument("--mutations", type=int, help="number of damaged files (2300, small: 40)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="attacks at the same time")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--page", type=Path, help="a page to write the table into, between its markers")
     options = parser.parse_args(given)
@@ -53,14 +53,17 @@ def main(given: list[str] | None = None) -> int:
 
 def run(part: str, small: bool, kills: int | None, mutations: int | None, jobs: int) -> dict[str, Any]:
     """One part; its modules are imported only when needed."""
-    from torture import damage, environments, trust
+    from torture import adapters, clusters, damage, disks, environments, trust
     from torture import kills as killing
 
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "environments": lambda: environments.attack(small),
-        "kills": lambda: killing.attack(kills or (4 if small else 200)),
-        "damage": lambda: damage.attack(mutations or (40 if small else 2000), jobs),
+        "kills": lambda: killing.attack(kills or (4 if small else 210), jobs),
+        "damage": lambda: damage.attack(mutations or (40 if small else 2300), jobs),
         "trust": lambda: trust.attack(small),
+        "disks": lambda: disks.attack(small),
+        "ray": lambda: clusters.attack(small),
+        "adapters": lambda: adapters.attack(),
     }
     return parts[part]()
 

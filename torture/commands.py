@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import shutil
@@ -11,6 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from polychromic.files import CHECKSUM
+from polychromic.sweep.run_cell import one_thread
 
 # A run of four iterations; the second half is repeated after an interruption.
 FINETUNE = [
@@ -30,19 +32,14 @@ VOLATILE = ("seconds", "command", "timing", "tensorboard", ".lock", "cell.lock",
 
 
 def pretrain_arguments(scratch: Path) -> list[str]:
-    demonstrations = str((scratch / "demonstrations" / "demos.npz").resolve())
+    demonstrations = str(scratch / "demonstrations" / "demos.npz")
     given = ["fourrooms", "--demonstrations", demonstrations, "--episodes", "250", "--epochs", "12"]
     return [*given, "--network", '{"hidden": [8]}']
 
 
-def environment(scratch: Path) -> dict[str, str]:
-    """Environment variables: one thread, and compiled functions cached in the scratch folder."""
-    return {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-        "JAX_COMPILATION_CACHE_DIR": str(scratch / "cache"),
-    }
+def environment() -> dict[str, str]:
+    """Environment variables: one thread, and compiled functions cached for all parts."""
+    return {**os.environ, **one_thread(os.environ)}
 
 
 def polychromic(*arguments: str) -> list[str]:
@@ -50,15 +47,15 @@ def polychromic(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "polychromic.cli", *arguments]
 
 
-def call(arguments: list[str], scratch: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+def call(arguments: list[str], **more: Any) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     return subprocess.run(
-        polychromic(*arguments), env=environment(scratch), capture_output=True, text=True, check=False, **more
+        polychromic(*arguments), env=environment(), capture_output=True, text=True, check=False, **more
     )
 
 
-def must(arguments: list[str], scratch: Path) -> None:
-    done = call(arguments, scratch)
+def must(arguments: list[str]) -> None:
+    done = call(arguments)
     if done.returncode:
         raise RuntimeError(f"polychromic {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
 
@@ -66,21 +63,22 @@ def must(arguments: list[str], scratch: Path) -> None:
 def prepare_demonstrations(scratch: Path) -> None:
     """The demonstrations that pretraining needs."""
     (scratch / "demonstrations").mkdir()
-    must(["demos", *DEMOS, "--out", str(scratch / "demonstrations" / "demos.npz")], scratch)
+    must(["demos", *DEMOS, "--out", str(scratch / "demonstrations" / "demos.npz")])
 
 
 def prepare(scratch: Path) -> None:
     """Intact files of every format."""
     (scratch / "policy").mkdir()
     prepare_demonstrations(scratch)
-    must(["pretrain", *pretrain_arguments(scratch), "--out", str(scratch / "pretrained")], scratch)
+    must(["pretrain", *pretrain_arguments(scratch), "--out", str(scratch / "pretrained")])
     shutil.copy(scratch / "pretrained" / "fourrooms" / "policy.safetensors", scratch / "policy")
-    must(["finetune", *FINETUNE, "--out", str(scratch / "run")], scratch)
+    must(["finetune", *FINETUNE, "--out", str(scratch / "run")])
     halfway(scratch)
     shutil.copytree(scratch / "run", scratch / "evaluated")
     out = str(scratch / "evaluated" / "evaluation.json")
-    must(["evaluate", str(scratch / "evaluated"), "--attempts", "2", "--out", out], scratch)
-    must(["sweep", *SWEEP, "--out", str(scratch / "sweep"), "--workers", "1"], scratch)
+    must(["evaluate", str(scratch / "evaluated"), "--attempts", "2", "--out", out])
+    must(["sweep", *SWEEP, "--out", str(scratch / "sweep"), "--workers", "1"])
+    unfinished(scratch)
 
 
 def halfway(scratch: Path) -> None:
@@ -95,7 +93,18 @@ def halfway(scratch: Path) -> None:
         "from polychromic.cli import main\n"
         f"main({['finetune', *FINETUNE, '--out', str(scratch / 'halfway')]!r})\n"
     )
-    subprocess.run([sys.executable, "-P", "-c", stop], env=environment(scratch), check=True, capture_output=True)
+    subprocess.run([sys.executable, "-P", "-c", stop], env=environment(), check=True, capture_output=True)
+
+
+def unfinished(scratch: Path) -> None:
+    """A recording as a kill leaves it: stopped by the process itself before its parts are put together."""
+    stop = (
+        "import os, polychromic.tasks.grids.record as record\n"
+        "record.concatenate = lambda parts: os._exit(0)\n"
+        "from polychromic.cli import main\n"
+        f"main({['demos', *DEMOS, '--workers', '1', '--out', str(scratch / 'recording' / 'demos.npz')]!r})\n"
+    )
+    subprocess.run([sys.executable, "-P", "-c", stop], env=environment(), check=True, capture_output=True)
 
 
 # ------------------------------------------------------------------ results
@@ -113,21 +122,24 @@ def results(path: Path) -> dict[str, Any]:
 
 
 def _content(file: Path) -> Any:
+    """The bytes of a file; of JSON with times in it, all else that it holds."""
+    data = file.read_bytes()
     with contextlib.suppress(ValueError, RecursionError):
-        if file.suffix == ".json":
-            return json.dumps(_steady(json.loads(file.read_text(encoding="utf-8"))), sort_keys=True)
-        if file.suffix == ".jsonl":
-            lines = io.StringIO(file.read_text(encoding="utf-8"))
-            return [json.dumps(_steady(json.loads(line)), sort_keys=True) for line in lines]
-    return file.read_bytes()
+        if file.suffix in (".json", ".jsonl"):
+            lines = [data] if file.suffix == ".json" else data.splitlines()
+            values = [json.loads(line) for line in lines]
+            steady = [_steady(value) for value in values]
+            if steady != values:
+                return json.dumps([_without_checksum(value) for value in steady], sort_keys=True)
+    return data
+
+
+def _without_checksum(value: Any) -> Any:
+    """It covers the times too."""
+    return {key: inner for key, inner in value.items() if key != CHECKSUM} if isinstance(value, dict) else value
 
 
 def _steady(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _steady(inner) for key, inner in value.items() if not any(word in key for word in VOLATILE)}
     return [_steady(inner) for inner in value] if isinstance(value, list) else value
-
-
-def same_results(actual: Any, expected: Any) -> bool:
-    """Whether two results are equal, apart from checksums, which cover times."""
-    return repr(actual) == repr(expected)

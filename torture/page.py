@@ -9,8 +9,11 @@ BEGIN, END = "<!-- torture: begin -->", "<!-- torture: end -->"
 WORDS = {
     "environments": "hostile and sound environments",
     "kills": "SIGKILLs in runs, sweeps, pretraining and recordings",
-    "damage": "damaged files of every format",
+    "disks": "full disks",
+    "damage": "damaged and crafted files of every format",
     "trust": "planted modules and links",
+    "ray": "SIGKILLs in sweeps on Ray",
+    "adapters": "hostile rewards, labels, judges and embeddings for TRL and verl",
 }
 
 
@@ -46,7 +49,25 @@ def outcome(part: dict[str, Any]) -> str:
     if part["part"] == "damage":
         outcomes = sorted(part["outcomes"].items(), key=lambda item: -item[1])
         return ", ".join(f"{count} {name}" for name, count in outcomes)
+    if part["part"] == "disks":
+        full = sum(story["refused"] for story in part["by story"].values())
+        stories = ", ".join(part["by story"])
+        return f"{full} times full{held(part, ': one line, and resumed to the same bytes')} ({stories}; {part['way']})"
+    if part["part"] == "ray":
+        if "not run" in part:
+            return f"not run: {part['not run']}"
+        kills = ", ".join(f"{name} {count} times" for name, count in part["kills"].items())
+        return f"killed: {kills}{held(part, '; all ended in the same bytes')}"
+    if part["part"] == "adapters":
+        places = ", ".join(f"{count} in {name}" for name, count in part["by place"].items())
+        missing = f"; not run: {', '.join(part['not run'])}" if part["not run"] else ""
+        return places + held(part, ": one line each, or the documented fallback") + missing
     return f"{part['attacks'] - len({failure['plant'] for failure in part['bad']})} held off"
+
+
+def held(part: dict[str, Any], words: str) -> str:
+    """What holds if nothing failed."""
+    return "" if part["failures"] else words
 
 
 def fill_page(page: Path, results: dict[str, Any]) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torture.commands import FINETUNE, SWEEP, call
+from polychromic.policies.files import policy_path
+from torture.commands import DEMOS, FINETUNE, SWEEP, call, prepare_demonstrations, pretrain_arguments
 
-EVIL = """from pathlib import Path
-Path({mark!r}).write_text("ran")
+EVIL = """with open({mark!r}, "a") as mark:
+    mark.write(__name__ + " ")
 
 def boom(returns, diversity):
     return returns.mean(axis=-1) * diversity
@@ -37,6 +38,7 @@ class Plant(NamedTuple):
     name: str
     arguments: list[str]
     consent: list[str] | None = None  # the command that must run the module, or the attack proves nothing
+    modules: int = 1  # planted at once
 
 
 def attack(small: bool = False) -> dict[str, Any]:
@@ -48,23 +50,26 @@ def attack(small: bool = False) -> dict[str, Any]:
         mark = scratch / "mark"
         _send(scratch, small)
         for plant, folder in _plants(scratch, small):
-            names.append(plant.name)
+            names += [plant.name] * plant.modules
             mark.unlink(missing_ok=True)
-            done = call(plant.arguments, scratch, cwd=folder)
+            done = call(plant.arguments, cwd=folder)
             if mark.exists():
-                bad.append({"plant": plant.name, "what": "the module was run"})
+                bad.append({"plant": plant.name, "what": f"run: {mark.read_text()}"})
+            if plant.modules > 1 and done.returncode:
+                bad.append({"plant": plant.name, "what": f"ended with {done.returncode}: {done.stderr[-300:]}"})
             if "Traceback" in done.stderr + done.stdout:
                 bad.append({"plant": plant.name, "what": f"a traceback: {done.stderr[-300:]}"})
             if plant.consent is not None:
                 mark.unlink(missing_ok=True)
-                call(plant.consent, scratch, cwd=folder)
+                call(plant.consent, cwd=folder)
                 if not mark.exists():
                     bad.append({"plant": plant.name, "what": "even with consent the module was not run"})
         for name, wrong in _links(scratch, () if small else LINKED):
             names.append(name)
             if wrong:
                 bad.append({"plant": name, "what": wrong})
-    return {"part": "trust", "attacks": len(names), "plants": names, "bad": bad, "failures": len(bad)}
+    plants = sorted(set(names))
+    return {"part": "trust", "attacks": len(names), "plants": plants, "bad": bad, "failures": len(bad)}
 
 
 def _send(scratch: Path, small: bool) -> None:
@@ -74,11 +79,13 @@ def _send(scratch: Path, small: bool) -> None:
     (sender / "evil.py").write_text(EVIL.format(mark=str(scratch / "mark")))
 
     def make(*arguments: str) -> None:
-        done = call(list(arguments), scratch, cwd=sender)
+        done = call(list(arguments), cwd=sender)
         if done.returncode:
             raise RuntimeError(f"polychromic {' '.join(arguments)}: {done.stderr}")
 
     make("finetune", *FINETUNE, "--objective", "evil:boom", "--out", "run")
+    shutil.copy(policy_path("fourrooms"), sender / "policy.safetensors")
+    prepare_demonstrations(sender)
     (sender / "settings.toml").write_text('objective = "evil:boom"\n')
     if not small:
         make("sweep", *SWEEP, "--set", "objective=evil:boom", "--out", "sweep", "--workers", "1")
@@ -90,13 +97,14 @@ def _send(scratch: Path, small: bool) -> None:
 def _plants(scratch: Path, small: bool) -> Iterator[tuple[Plant, Path]]:
     evil = EVIL.format(mark=str(scratch / "mark"))
 
-    def received(beside: str = "evil") -> Path:
+    def received(*beside: str) -> Path:
         folder = scratch / "received"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(scratch / "sent", folder, ignore=shutil.ignore_patterns("evil.py", "__pycache__"))
         for place in (folder, folder / "run", folder / "sweep"):
-            if place.exists():
-                (place / f"{beside}.py").write_text(evil)
+            for name in beside or ("evil",):
+                if place.exists():
+                    (place / f"{name}.py").write_text(evil)
         return folder
 
     # 1. A function that a file asks for.
@@ -110,19 +118,25 @@ def _plants(scratch: Path, small: bool) -> Iterator[tuple[Plant, Path]]:
         yield Plant("cell.json asks for evil:boom", sweep, [*sweep, "--trust"]), received()
         folder = received() / "sweep"
         yield Plant("cell.json asks for evil:boom, in its own folder", ["sweep", "--out", "."]), folder
-    # 2. A module with the name of one that is imported anyway, beside each kind of file.
-    places = {
-        "run": [["report", "."], ["evaluate", ".", "--attempts", "2"], ["finetune", *FINETUNE, "--out", "new"]],
-        "sweep": [["sweep", *SWEEP, "--out", "new", "--workers", "1"], ["report", "."]],
-    }
-    for place, lists in places.items():
-        for arguments in lists:
-            for shadow in SHADOWS:
-                folder = received(shadow) / place
-                if folder.exists():
-                    yield Plant(f"{shadow}.py beside a {place}, {arguments[0]}", arguments), folder
-                if small:
-                    return
+    # 2. Modules with the names of those that are imported anyway, beside each kind of file.
+    folder = received(*SHADOWS)
+    plain = ["finetune", *FINETUNE, "--out", "new"]
+    beside = [
+        ("a run", folder / "run", ["report", ".", "--out", "../page.html"]),
+        ("a run", folder, plain),
+        (
+            "a policy",
+            folder,
+            ["evaluate", "policy.safetensors", "--attempts", "2", "--scan", "never", "--out", "e.json"],
+        ),
+        ("a policy", folder, ["watch", "policy.safetensors", "--gif", "episode.gif"]),
+        ("demonstrations", folder, ["pretrain", *pretrain_arguments(Path()), "--out", "cloned"]),
+        ("an evaluation", folder, ["report", "e.json"]),
+        ("a recording", folder, ["demos", *DEMOS, "--out", "demos.npz"]),
+        ("a sweep", folder, ["sweep", *SWEEP, "--out", "cells", "--workers", "1"]),
+    ]
+    for what, where, arguments in beside[:2] if small else beside:
+        yield Plant(f"beside {what}, {arguments[0]}", arguments, modules=len(SHADOWS)), where
 
 
 LINKED = (".lock", "metrics.jsonl", "evaluations.jsonl", "timing.jsonl", "checkpoint.safetensors", "policy.safetensors")
@@ -136,6 +150,6 @@ def _links(scratch: Path, names: Sequence[str]) -> Iterator[tuple[str, str]]:
         folder.mkdir()
         precious.write_text("precious\n")
         (folder / name).symlink_to(precious)
-        call(["finetune", *FINETUNE, "--out", str(folder)], scratch)
+        call(["finetune", *FINETUNE, "--out", str(folder)])
         changed = precious.read_text() != "precious\n"
         yield f"{name} of a run is a link", "the file it points to was changed" if changed else ""

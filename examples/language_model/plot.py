@@ -17,7 +17,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 NAMES = {"grpo": "stock GRPO", "polychromic": "polychromic"}
-COLOURS = {"grpo": "#7f7f7f", "polychromic": "#d6336c"}
+COLOURS = {"grpo": "#0072b2", "polychromic": "#d55e00"}
 
 
 def main(results: Annotated[Path, tyro.conf.Positional], out: Annotated[Path, tyro.conf.Positional]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polychromic import __version__
-from polychromic.errors import Notice, UserError, missing
+from polychromic.errors import Notice, UserError, missing, problem_with_file
 from polychromic.memory import keep_freed_memory
 from polychromic.trust import from_arguments, limited_to
 
@@ -30,7 +30,8 @@ COMMANDS = {
     "report": ("polychromic.report.command:report", "compare runs and policies on one page that opens offline"),
     "watch": ("polychromic.report.watch:watch", "see a policy act, in the terminal or as a GIF"),
     "demo": ("polychromic.demo:demo", "PPO against Poly-PPO in a few minutes, ending in a report"),
-    "theory": ("polychromic.theory.lab:theory", "check the paper's claims by exact enumeration"),
+    "theory": ("polychromic.theory.lab:theory", "why policies collapse, and the paper's claims checked by enumeration"),
+    "bandit": ("polychromic.theory.play:play", "why policies collapse: a small bandit, and a page to play with"),
     "check-env": ("polychromic.envs.forkcheck.command:check_env", "prove that a Gymnasium environment can be forked"),
     "check-grid": ("polychromic.envs.grid.command:check_grid", "compare the grid engine with minigrid, step by step"),
     "verl-check": ("polychromic.integrations.verl_check:verl_check", "has verl loaded the plug-in, and with what?"),
@@ -98,6 +99,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         sys.stderr.close()
         return 0
+    except OSError as error:
+        problem = problem_with_file(error)
+        if not problem:
+            raise
+        print(f"polychromic {name}: {problem}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(f"polychromic {name}: interrupted", file=sys.stderr)
         return 130

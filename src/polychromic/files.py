@@ -15,7 +15,6 @@ import json
 import os
 import re
 import tempfile
-import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -58,21 +57,19 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.umask(mask)
         partial.chmod(0o666 & ~mask)
         partial.replace(target)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None and error.errno is not None:
+            error.filename = str(target)  # the system does not say which file a full disk has stopped
         raise
 
 
-def remove_partial(folder: Path, names: Iterable[str], older_than: float = 0.0) -> None:
-    """Remove partial files that kills left behind, by name or pattern. No other process may be writing them.
-
-    older_than: seconds; if other processes may be writing, remove only files that old.
-    """
+def remove_partial(folder: Path, names: Iterable[str]) -> None:
+    """Remove partial files that kills left behind, by name or pattern. No other process may be writing them."""
     for name in names:
         for partial in folder.glob(f".{name}.*{PARTIAL}"):
             with contextlib.suppress(OSError):
-                if time.time() - partial.stat().st_mtime >= older_than:
-                    partial.unlink()
+                partial.unlink()
 
 
 def is_partial(name: str) -> bool:
@@ -123,6 +120,22 @@ def lock_file(path: Path, *, wait: bool = False, mode: int = 0o666) -> IO[str]:
         file.close()
         raise
     return file
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a folder while its files are written, and remove what kills have left in it.
+
+    One that another process holds is refused.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        locked = lock_file(folder / ".lock")
+    except BlockingIOError as error:
+        raise UserError(f"out: another process is writing to {folder}") from error
+    with locked:
+        remove_partial(folder, ("*",))
+        yield
 
 
 def is_inside(name: object, folder: Path) -> bool:
@@ -279,3 +292,27 @@ def _wrong_entry(error: Exception) -> str:
     if text.startswith(("Expected `int` ", "Expected `float` ", "Number out of range")):
         return f"{named} is out of range"
     return f"{named}: {text}"
+
+
+def parse_settings(field_name: str, given: Iterable[str]) -> dict[str, str]:
+    """NAME=VALUE arguments by name, values as strings."""
+    settings = {}
+    for part in given:
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise UserError(f"{field_name} has {part!r}; give NAME=VALUE")
+        settings[name.replace("-", "_")] = value
+    return settings
+
+
+def parse_value(text: str) -> Any:
+    """A setting as a Python value: parsed as JSON if it is JSON (numbers, true, [0, 1]), else a string."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False}.get(text, text)
+
+
+def parse_values(field_name: str, given: Iterable[str]) -> dict[str, Any]:
+    """NAME=VALUE arguments by name, values as Python values."""
+    return {name: parse_value(text) for name, text in parse_settings(field_name, given).items()}

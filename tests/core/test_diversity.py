@@ -5,6 +5,7 @@ from polychromic import (
     UserError,
     distinct_fraction,
     kernel_from_embeddings,
+    kernel_from_places,
     mean_pairwise_distance,
     vendi_diversity,
 )
@@ -114,3 +115,15 @@ def test_more_bad_input():
         distinct_fraction(3)
     with pytest.raises(UserError, match="labels holds NaN"):
         distinct_fraction(np.array([1.0, np.nan]))
+
+
+def test_the_kernel_of_places_is_jaccard_by_hand():
+    visited = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]], bool)
+    expected = [[1, 1 / 3, 1, 0, 0], [1 / 3, 1, 1 / 3, 0, 0], [1, 1 / 3, 1, 0, 0], [0, 0, 0, 1, 1], [0, 0, 0, 1, 1]]
+    np.testing.assert_allclose(kernel_from_places(visited), expected)
+    np.testing.assert_allclose(
+        kernel_from_places(np.stack([visited, visited[::-1]]))[1], np.array(expected)[::-1, ::-1]
+    )
+    assert 0 < vendi_diversity(kernel_from_places(visited)) < 1  # positive semi-definite
+    with pytest.raises(UserError, match="must be booleans"):
+        kernel_from_places(visited.astype(int))

@@ -224,3 +224,23 @@ def test_bad_input_is_named(arguments, message):
     given = {"sets": [[0, 1]], "returns": [1.0, 0.0, 0.5], "labels": [0, 1, 1]} | arguments
     with pytest.raises(UserError, match=message):
         score_sets(given.pop("sets"), given.pop("returns"), **given)
+
+
+def test_features_reach_a_diversity_of_ones_own():
+    features = np.arange(2 * 4 * 3).reshape(2, 4, 3)
+    sets = np.array([[0, 1], [2, 3], [1, 3]])
+    seen = []
+
+    def widest(members):
+        seen.append(members)
+        return np.ptp(members[..., 0], axis=-1) / 9
+
+    scores = score_sets(sets, np.ones((2, 4)), features=features, diversity=widest)
+    np.testing.assert_allclose(scores, [[1 / 3, 1 / 3, 2 / 3]] * 2)
+    np.testing.assert_array_equal(seen[0][1, 2], features[1, [1, 3]])
+    with pytest.raises(UserError, match="without a diversity that reads them"):
+        score_sets(sets, np.ones((2, 4)), features=features)
+    with pytest.raises(UserError, match=r"features has shape \(2, 3, 3\)"):
+        score_sets(sets, np.ones((2, 4)), features=features[:, :3], diversity=widest)
+    with pytest.raises(UserError, match="labels and features are both given"):
+        score_sets(sets, np.ones((2, 4)), labels=np.ones((2, 4)), features=features, diversity=widest)

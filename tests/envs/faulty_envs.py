@@ -43,6 +43,12 @@ class Walk(gymnasium.Env):
         return self.view, float(self.cell) + self.noise(), abs(self.cell) > 4, self.count >= 40, {}
 
 
+class TupleWalk(Walk):
+    """Actions that are no array."""
+
+    action_space = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)])
+
+
 class NoisyWalk(Walk):
     """Sound: noise from the generator that Gymnasium gives."""
 

@@ -83,7 +83,7 @@ def test_failure_says_what_to_do_and_ends_with_1(capsys):
         (":f", "module '' cannot be imported"),
         ("faulty_envs:Wolk", "did you mean 'Walk'?"),
         ("own_makers:nope", "registers no such id; it defines make_it"),
-        ("Pendulum-v1", "it must be Discrete: discretise it"),
+        ("faulty_envs:TupleWalk", "it must be Discrete, MultiDiscrete, MultiBinary or a Box of floats"),
         ("faulty_envs:Talking", "give text_length=300 or more"),
     ],
 )

@@ -9,7 +9,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
-from faulty_envs import CannotBeCopied, EveryKind, Failing, NoisyWalk, OwnGeneratorWalk, Walk
+from faulty_envs import CannotBeCopied, EveryKind, Failing, NoisyWalk, OwnGeneratorWalk, TupleWalk, Walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -342,7 +342,7 @@ def test_auto_chooses_what_it_can_prove():
         ({"make_env": "CartPole-v9"}, "did you mean 'CartPole-v1'"),
         ({"make_env": lambda: 3}, "it must return a gymnasium.Env"),
         ({"make_env": 3}, "neither a function"),
-        ({"make_env": "Pendulum-v1"}, "must be Discrete: discretise it"),
+        ({"make_env": TupleWalk}, "must be Discrete, MultiDiscrete, MultiBinary or a Box of floats"),
         ({"reseed_on_fork": "no"}, "reseed_on_fork is 'no'; it must be True or False"),
     ],
 )

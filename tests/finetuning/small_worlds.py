@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from polychromic.envs.actions import Vector
 from polychromic.envs.protocol import StepResult, World
 from polychromic.policies.files import PolicyInfo, SavedPolicy
 from polychromic.policies.protocol import Policy
@@ -95,3 +96,40 @@ def table_policy(world, logits=None):
 
     policy = Policy("table", init, apply, {"network": "table"})
     return SavedPolicy(policy, jax.tree.map(np.asarray, init(None)), PolicyInfo())
+
+
+class Line(World):
+    """Continuous: push a point along a line; after `horizon` steps it pays the more the nearer it is to −1 or to 1."""
+
+    names_places = True
+    actions = Vector([-1.0], [1.0])
+
+    def __init__(self, horizon=3, num_configurations=2, cells=1):
+        self.horizon, self.num_configurations, self.cells = horizon, num_configurations, cells
+        self.played = []  # what `step` was given
+
+    def start(self, configurations):
+        rows = np.zeros((len(configurations), 2))
+        rows[:, 0] = 0.1 * (np.asarray(configurations) - 0.5)
+        return WalkState(rows)
+
+    def observe(self, state):
+        return {"position": state.rows.astype(np.float32)}
+
+    def step(self, state, actions):
+        self.played.append(np.asarray(actions))
+        rows, live = state.rows, state.rows[:, 1] < self.horizon
+        rows[live, 0] += 0.5 * np.clip(actions[live, 0], -1, 1)
+        rows[live, 1] += 1
+        ended = rows[:, 1] >= self.horizon
+        reward = np.where(live & ended, np.exp(-8 * (np.abs(rows[:, 0]) - 1) ** 2), 0)
+        return StepResult(reward.astype(np.float32), ended, np.zeros(len(rows), bool))
+
+    def places(self, state):
+        return np.rint(state.rows[:, 0] * self.cells).astype(np.int64)
+
+    def succeeded(self, state):
+        return np.abs(np.abs(state.rows[:, 0]) - 1) < 0.3
+
+    def concatenate(self, states):
+        return WalkState(np.concatenate([state.rows for state in states]))

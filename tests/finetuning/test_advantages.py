@@ -196,10 +196,11 @@ def test_counts_follow_a_configuration_through_iterations_that_deal_it_another_p
     assert again > 8  # states of configuration 1 were met in both iterations
 
 
-def test_memory_does_not_tell_states_apart():
+def test_memory_beside_the_inputs_of_a_state_does_not_count():
     plain = hand_made(**FOUR, cells=[0] * 9)
     memory = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
-    remembered = Rollouts(**{**plain.__dict__, "obs": {**plain.obs, "memory": memory}})
+    beside = {"obs": {**plain.obs, "memory": memory}, "state_inputs": tuple(plain.obs)}
+    remembered = Rollouts(**{**plain.__dict__, **beside})
     np.testing.assert_array_equal(VisitCounts().add(remembered), [9] * 9)
 
 

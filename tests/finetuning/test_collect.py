@@ -1,10 +1,13 @@
 import re
 
+import gymnasium
 import numpy as np
 import pytest
 from small_worlds import bandit, cross, table_policy
 
+import polychromic
 from polychromic import UserError
+from polychromic.finetuning.advantages import VisitCounts
 from polychromic.finetuning.collect import TrunkSteps, collect, most_uncertain, roll, spaced, worst_predicted
 from polychromic.policies.inference import Evaluator
 
@@ -147,3 +150,35 @@ def test_a_bandit_is_a_world_too():
     rollouts = collected(bandit(), rollouts_per_state=3, forks_per_rollout=1)
     assert (np.diff(rollouts.offsets) == 1).all()
     assert rollouts.num_trajectories == 3 + 9
+
+
+class Named(gymnasium.Env):
+    """Three steps; what distinguishes states happens to be called `memory` and `mission`."""
+
+    action_space = gymnasium.spaces.Discrete(1)
+    observation_space = gymnasium.spaces.Dict(
+        {"memory": gymnasium.spaces.Discrete(4), "mission": gymnasium.spaces.Discrete(4)}
+    )
+
+    def reset(self, seed=None, **_options):
+        super().reset(seed=seed)
+        self.time = 0
+        return {"memory": 0, "mission": 0}, {}
+
+    def step(self, _action):
+        self.time += 1
+        return {"memory": self.time, "mission": 3 - self.time}, 0.0, self.time == 3, False, {}
+
+
+def test_states_are_told_apart_by_all_inputs_but_rows_of_tables_and_the_memory_of_a_policy():
+    world = polychromic.from_gymnasium(Named, [0], horizon=3, fork="copy")
+    saved = polychromic.policy_for(world, hidden=(4,))
+    evaluator = Evaluator(saved.policy, saved.params)
+    rollouts = collect(evaluator, world, np.array([0]), np.random.default_rng(0), rollouts_per_state=2)
+    assert set(rollouts.state_inputs) == {"memory", "mission"}
+    np.testing.assert_array_equal(VisitCounts().add(rollouts), np.full(6, 2.0))  # three states, each seen twice
+    world.table_inputs = ("mission", "memory")
+    rollouts = collect(evaluator, world, np.array([0]), np.random.default_rng(0), rollouts_per_state=2)
+    assert rollouts.state_inputs == ()
+    grid = polychromic.make("goto", seeds=[0])
+    assert grid.table_inputs == ("mission",)

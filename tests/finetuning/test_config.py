@@ -6,10 +6,11 @@ import pytest
 from reproduction.plans import FULL
 
 from polychromic import UserError
-from polychromic.finetuning.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS
+from polychromic.finetuning.advantages import OBJECTIVES, SET_FORMERS
 from polychromic.finetuning.collect import FORK_RULES
 from polychromic.finetuning.config import METHODS, Config, largest_group, make_config, scheduled
 from polychromic.finetuning.config_check import NAMED_FUNCTIONS
+from polychromic.finetuning.diversities import DIVERSITIES
 
 
 def test_defaults_are_the_papers():

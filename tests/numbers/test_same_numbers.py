@@ -114,6 +114,7 @@ def test_an_evaluation_gives_what_it_always_gave(task):
     check(f"evaluate {task}", evaluated(task))
 
 
+@pytest.mark.slow
 def test_pretraining_gives_what_it_always_gave(tmp_path):
     check("pretrain", pretrained(tmp_path))
 

@@ -64,6 +64,32 @@ class Picture(gymnasium.Env):
         return image
 
 
+class Push(gymnasium.Env):
+    """Continuous: push a point out of an interval at either end; pushes beyond 2 count as 2."""
+
+    action_space = spaces.Box(-2.0, 2.0, (1,), np.float32)
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+    def reset(self, seed=None, **_options):
+        super().reset(seed=seed)
+        self.place, self.speed = float(self.np_random.uniform(-0.2, 0.2)), 0.0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.speed += 0.1 * float(action[0])
+        self.place += self.speed
+        over = abs(self.place) >= 2
+        return self._seen(), float(over), over, False, {"is_success": over}
+
+    def _seen(self):
+        return np.array([self.place, self.speed], np.float32)
+
+
+def onward(seen):
+    """An expert of Push: go on to where it is going."""
+    return np.array([2.0 * np.sign(seen[0] + 3 * seen[1])], np.float32)
+
+
 def balance(seen):
     """An expert of CartPole."""
     return int(seen[2] + 0.3 * seen[3] > 0)
@@ -126,3 +152,7 @@ rooms = poly.task_from_gymnasium(
 picture = poly.task_from_gymnasium(
     Picture, name="picture", seeds=range(2), place=lambda env: env.unwrapped.place, horizon=8, attempts=4, fork="none"
 )
+push = poly.task_from_gymnasium(
+    Push, name="push", seeds=range(3), place=lambda env: int(env.unwrapped.place // 1), horizon=15, attempts=4,
+    demonstrations=onward, return_range=(0, 1),
+)  # fmt: skip

@@ -31,7 +31,11 @@ def command(*args):
 
 
 @pytest.mark.parametrize(
-    "name", ["cartpole", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lake", "taxi", "rooms", "picture"))]
+    "name",
+    [
+        "cartpole",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("lake", "taxi", "rooms", "picture", "push")),
+    ],
 )
 def test_every_kind_goes_through_every_command(folder, name, capsys):
     task, base = f"own_envs:{name}", f"base-policies/{name}/policy.safetensors"
@@ -47,9 +51,11 @@ def test_every_kind_goes_through_every_command(folder, name, capsys):
     assert "left out" not in told.err
     assert "control is missing" not in told.err
     table = (folder / "report.md").read_text()
-    rows = [line.split("|")[2].strip() for line in table.splitlines() if line.startswith(f"| {task}")]
-    assert [row.partition(",")[0] for row in rows] == ["pretrained", "pretrained", "ppo", "poly-ppo"]
-    tells = name in ("lake", "rooms")
+    title, first = table.split("## ")[1].split("\n", 1)
+    assert title.startswith(f"{task}: ")
+    rows = [line.split("|")[1].strip() for line in first.splitlines() if line.startswith("| ")][2:]
+    assert [row.partition(",")[0] for row in rows] == ["pretrained", "pretrained", "PPO", "Poly-PPO"]
+    tells = name in ("lake", "rooms", "push")
     assert ("success %" in table) == tells
     assert "| return |" in table
     command("watch", "runs/poly")
@@ -59,6 +65,64 @@ def test_every_kind_goes_through_every_command(folder, name, capsys):
     assert ("pass_at_k" in evaluation["result"]) == tells
     last = json.loads((folder / "runs/poly/evaluations.jsonl").read_text().splitlines()[-1])
     assert ("success" in last) == tells
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Pendulum-v1", "MountainCarContinuous-v0"])
+def test_registered_continuous_environments_go_through_every_command(folder, name, capsys):
+    command("pretrain", name)
+    base = f"base-policies/{name}/policy.safetensors"
+    command("finetune", name, "--method", "ppo", *SMALL, "--out", "runs/ppo", "--policy", base)
+    assert main(["finetune", name, "--method", "poly-ppo", *SMALL, *SETS, "--policy", base]) == 2
+    assert "the world names no places" in capsys.readouterr().err
+    command("evaluate", base)
+    command("evaluate", "runs/ppo")
+    command("report", "runs/ppo", f"evaluations/{name}.json", "--out", "report.html", "--markdown", "report.md")
+    assert "| return |" in (folder / "report.md").read_text()
+    capsys.readouterr()
+    command("watch", "runs/ppo")
+    assert "return " in capsys.readouterr().out
+    command(
+        *("sweep", "--tasks", name, "--methods", "pretrained", "ppo", "--seeds", "0", "--attempts", "2"),
+        *("--set", "iterations=1", "--set", "budget=4", "--set", "evaluation_rollouts=1", "--workers", "1"),
+    )
+    assert len(list((folder / "sweep").glob("*/figures.json"))) == 2
+
+
+@pytest.mark.slow
+def test_continuous_demonstrations_are_learnt_from_functions_and_from_episodes(folder):
+    world = poly.make("own_envs:push")
+    from own_envs import Push, onward
+
+    saved = poly.clone(world, onward, episodes=20, epochs=40, learning_rate=1e-2)
+    assert poly.evaluate_policy(world, saved, attempts=8)["result"]["success"]["mean"] > 0.95
+    poly.save_policy(folder / "p.safetensors", saved)
+    loaded = poly.load_policy(folder / "p.safetensors")
+    inputs = {"observation": np.array([[-1.0, -0.3], [1.0, 0.3]], np.float32)}
+    ours, theirs = (poly.Evaluator(one.policy, one.params)(inputs).logits for one in (saved, loaded))
+    np.testing.assert_array_equal(ours, theirs)
+    means, spreads = np.split(ours, 2, axis=1)
+    np.testing.assert_allclose(means[:, 0], [-2.0, 2.0], atol=0.5)
+    assert (np.exp(spreads) < 1.2).all()  # it was 2, half the range
+
+    env = Push()
+    episodes = []
+    for seed in range(4):
+        seen, actions, over = [env.reset(seed=seed)[0]], [], False
+        while not over:
+            actions.append(onward(seen[-1]))
+            one, _, over, _, _ = env.step(actions[-1])
+            seen.append(one)
+        episodes.append((np.array(seen), np.array(actions)))
+    recorded = poly.clone(world, episodes, epochs=2)
+    assert recorded.info.made["cloned"]["episodes"] == 4
+    for wrong, told in (
+        ([(np.zeros((3, 2)), np.zeros((3, 2)))], r"float64 \(3, 2\); give numbers, 1 per row"),
+        ([(np.zeros((3, 2)), [[0.0], [np.inf], [0.0]])], r"has an action \[inf\]; actions are a finite number each"),
+        (lambda _: "left", "demonstrations gave the action .*; actions are a finite number each"),
+    ):
+        with pytest.raises(poly.UserError, match=told):
+            poly.clone(world, wrong, episodes=2)
 
 
 def test_a_good_policy_of_cartpole_ranks_above_a_random_one(tmp_path):
@@ -120,6 +184,7 @@ def test_demonstrations_that_cannot_be_used_are_named(demonstrations, told):
         poly.clone(world, demonstrations, episodes=2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_world_that_cannot_be_forked_says_so_and_hands_rows_on():
     from own_envs import Picture

@@ -41,6 +41,7 @@ def command(folder, *args, code=0):
     return run.stdout + run.stderr
 
 
+@pytest.mark.slow
 def test_every_command_takes_its_name(folder):
     command(folder, "finetune", NAME, "--method", "ppo", *SMALL, "--out", "runs/ppo")
     command(folder, "finetune", NAME, "--method", "poly-ppo", *SMALL, "--set-size", "2", "--out", "runs/poly")
@@ -60,6 +61,7 @@ def test_every_command_takes_its_name(folder):
     assert "episode 1:" in command(folder, "watch", "runs/poly", "--trust")
 
 
+@pytest.mark.slow
 def test_sweeps_take_its_name(folder):
     told = command(
         folder,
@@ -69,6 +71,7 @@ def test_sweeps_take_its_name(folder):
     assert len(list((folder / "sweep").glob("*/figures.json"))) == 2, told
 
 
+@pytest.mark.slow
 def test_what_a_run_names_is_not_imported_without_a_word(folder):
     """The run was made by somebody else: its task is code."""
     command(folder, "finetune", NAME, "--method", "ppo", *SMALL, "--out", "runs/theirs")

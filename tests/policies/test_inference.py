@@ -12,7 +12,8 @@ import polychromic
 from polychromic.envs.grid.codes import CODE_TRIPLES
 from polychromic.envs.grid.missions import WORDS
 from polychromic.errors import UserError
-from polychromic.policies.inference import Evaluator, row_hashes, sample_actions
+from polychromic.policies.distributions import CATEGORICAL
+from polychromic.policies.inference import Evaluator, row_hashes
 from polychromic.policies.networks import cnn_policy, mlp_policy
 from polychromic.policies.protocol import Policy
 
@@ -95,7 +96,7 @@ def test_one_changed_cell_changes_the_hash(world):
 def test_actions_follow_the_softmax(temperature):
     logits = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
     expected = softmax(logits.astype(np.float64) / temperature)
-    actions, logs = sample_actions(np.tile(logits, (40_000, 1)), np.random.default_rng(0), temperature)
+    actions, logs = CATEGORICAL.sample(np.tile(logits, (40_000, 1)), np.random.default_rng(0), temperature)
     assert chisquare(np.bincount(actions, minlength=4), 40_000 * expected).pvalue > 1e-3
     np.testing.assert_allclose(logs, np.log(expected)[actions], atol=1e-5)
 
@@ -103,9 +104,9 @@ def test_actions_follow_the_softmax(temperature):
 def test_extreme_logits_and_temperatures():
     rng = np.random.default_rng(0)
     logits = np.array([[1e4, -1e4, 0.0], [-np.inf, -np.inf, 2.0]], np.float32)
-    actions, logs = sample_actions(logits, rng)
+    actions, logs = CATEGORICAL.sample(logits, rng)
     np.testing.assert_array_equal(actions, [0, 2])
     np.testing.assert_allclose(logs, 0, atol=1e-6)
-    np.testing.assert_array_equal(sample_actions(np.array([[0.0, 0.1]]), rng, temperature=0.0)[0], [1])
+    np.testing.assert_array_equal(CATEGORICAL.sample(np.array([[0.0, 0.1]]), rng, temperature=0.0)[0], [1])
     with pytest.raises(UserError, match="temperature"):
-        sample_actions(logits, rng, -1.0)
+        CATEGORICAL.sample(logits, rng, -1.0)

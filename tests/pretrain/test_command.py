@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import subprocess
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import polychromic
 from polychromic.cli import main
 from polychromic.envs.grid.missions import mission_words
+from polychromic.files import alone_in
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.inference import Evaluator
 from polychromic.policies.tensors import named_arrays
@@ -76,3 +79,45 @@ def test_mistakes_end_in_one_line(arguments, message, tmp_path, monkeypatch, cap
     error = capsys.readouterr().err.strip().splitlines()
     assert message in error[-1]
     assert not any(tmp_path.rglob("*.npz"))
+
+
+@pytest.mark.parametrize("room", [4096, 40960])
+def test_a_full_disk_costs_one_line_and_nothing_else(recorded, tmp_path, capsys, room):
+    """Of demonstrations and of checkpoints; with space the same commands resume."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={room}", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no right to mount a file system here: full disks are not tested")
+    commands = [
+        ["demos", "fourrooms", "--episodes", "250", "--workers", "1", "--out", str(disk / "demos.npz")],
+        ["pretrain", "fourrooms", "--out", str(disk), "--demonstrations", str(recorded[0]), "--episodes", "250",
+         "--epochs", "1", "--network", '{"hidden": [8]}'],
+    ]  # fmt: skip
+    try:
+        for command in commands:
+            assert main(command) == 2
+            said = capsys.readouterr().err.splitlines()[-1]
+            assert said.startswith(f"polychromic {command[0]}: cannot write {disk}")
+            assert said.endswith("(No space left on device); free some space; the same command then resumes")
+        subprocess.run(["mount", "-o", "remount,size=16m", str(disk)], check=True)
+        for command in commands:
+            assert main(command) == 0
+        assert (disk / "demos.npz").read_bytes() == recorded[0].read_bytes()
+        assert not [path for path in disk.rglob("*") if "partial" in path.name or "parts" in path.name]
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_two_processes_do_not_write_to_the_same_place(recorded, tmp_path, capsys):
+    commands = {
+        tmp_path / "d.npz.parts": ["demos", "fourrooms", "--episodes", "60", "--out", str(tmp_path / "d.npz")],
+        tmp_path / "fourrooms": ["pretrain", "fourrooms", "--out", str(tmp_path), "--demonstrations", str(recorded[0])],
+        tmp_path / "triangle": ["pretrain", "triangle", "--out", str(tmp_path)],
+    }
+    commands[tmp_path / "fourrooms"] += ["--episodes", "250"]
+    for folder, command in commands.items():
+        with alone_in(folder):
+            assert main(command) == 2
+        assert f"out: another process is writing to {folder}\n" in capsys.readouterr().err
+        assert [path.name for path in folder.iterdir()] == [".lock"]

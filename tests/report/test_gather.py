@@ -1,4 +1,4 @@
-"""What is read and what is not; methods, tables, words."""
+"""What is read and what is not; methods and tables."""
 
 import dataclasses
 import json
@@ -10,10 +10,10 @@ from polychromic import UserError, write_report
 from polychromic.cli import main
 from polychromic.report.compare import compare, pooled, training_curves, unequal_attempts, without_control
 from polychromic.report.gather import gather
+from polychromic.report.headline import in_order
 from polychromic.report.page import page, page_data
 from polychromic.report.table import as_markdown
-from polychromic.report.tables import tables
-from polychromic.report.words import differences, in_words
+from polychromic.report.tables import tables, tables_of
 from polychromic.tasks.grids import paper_results
 
 
@@ -160,9 +160,8 @@ def test_whatever_is_wrong_in_a_file_the_others_are_reported(results, tmp_path, 
             entries, problems = gather([tmp_path / name if name == "base.json" else run, results["poly-ppo"]])
             if len(entries) == 1:
                 continue  # it was left out
-            comparisons = compare(entries)
-            text = page(page_data(comparisons, tables(comparisons), problems, title=""))
-            assert '"label":"poly-ppo"' in text
+            text = page(page_data(in_order(compare(entries)), problems, title=""))
+            assert '"label":"Poly-PPO"' in text
             assert all("\n" not in problem for problem in problems)
 
 
@@ -234,7 +233,7 @@ def test_methods_in_the_papers_order_with_the_control(results):
     labels = [method.label for method in comparison.methods]
     assert labels[0] == "pretrained"
     assert labels[1].startswith("pretrained, best temperature (")
-    assert labels[2:] == ["ppo", "poly-ppo"]
+    assert labels[2:] == ["PPO", "Poly-PPO"]
     assert without_control(comparison) == []
     (alone,) = compare(gather([results["ppo"]])[0])
     assert "the control is missing" in without_control(alone)[0]
@@ -252,13 +251,13 @@ def test_runs_that_differ_in_their_seed_alone_are_pooled(results):
     evaluation["result"]["configurations"]["success"] = [1.0] * 4
     (comparison,) = compare([entry, dataclasses.replace(again, evaluation=evaluation)])
     (method,) = comparison.methods
-    assert method.label == "ppo"
+    assert method.label == "PPO"
     own = entry.evaluation["result"]["success"]["mean"]
     assert pooled(method)["success"]["mean"] == pytest.approx((own + 1) / 2, abs=1e-5)
     assert pooled(method)["pass_at_k"]["mean"][0] == pytest.approx((own + 1) / 2, abs=1e-5)
     other = dataclasses.replace(again, settings={**entry.settings, "clip": 0.1})
     (comparison,) = compare([entry, other])
-    assert [method.label for method in comparison.methods] == ["ppo, clip 0.1", "ppo, clip 0.2"]
+    assert [method.label for method in comparison.methods] == ["PPO, clip 0.1", "PPO, clip 0.2"]
 
 
 def test_only_equal_configurations_are_compared(results):
@@ -268,46 +267,38 @@ def test_only_equal_configurations_are_compared(results):
 
 def test_tables_have_the_papers_figures_beside_ours(results, tmp_path):
     entries, _ = gather([results["base"], results["ppo"]])
-    first, second = tables(compare(entries))
-    rows = {row[1]: row for row in first.rows}
+    (comparison,) = compare(entries)
+    first, beside, perturbed = tables_of(comparison)["good"]
+    rows = {row[0]: row for row in first.rows}
     success = entries[1].evaluation["result"]["success"]
-    assert rows["ppo"][2] == f"{100 * success['mean']:.1f} [{100 * success['low']:.1f}, {100 * success['high']:.1f}]"
-    assert (rows["ppo"][3], rows["ppo"][6]) == ("89.2", "0.618")
-    assert rows["reinforce"][2:4] == ("–", "89.6")
-    assert {row[1]: row[3] for row in second.rows}["ppo"] == "15.3"
-    assert set(paper_results()["methods"]) <= set(rows)
+    assert rows["PPO"][1] == f"{100 * success['mean']:.1f} [{100 * success['low']:.1f}, {100 * success['high']:.1f}]"
+    paper = {row[0]: dict(zip(beside.columns, row, strict=True)) for row in beside.rows}
+    assert (paper["PPO"]["paper: success %"], paper["PPO"]["paper: reward"]) == ("89.2", "0.618")
+    assert paper["PPO"]["success %"] == rows["PPO"][1]
+    assert {row[0]: row[2] for row in perturbed.rows}["PPO"] == "15.3"
+    # Methods that were not run are not listed, and no row or column is without a value.
+    assert set(paper) == {"pretrained", "PPO"} < {"pretrained", "PPO", *paper_results()["methods"]}
+    shown = [table for part in tables_of(comparison).values() for table in part]
+    for table in shown:
+        assert all(set(row[1:]) != {"–"} for row in table.rows)
+        assert all(set(column) != {"–"} for column in zip(*table.rows, strict=True))
     write_report([results["base"], results["ppo"]], tmp_path / "r.html", markdown=tmp_path / "t.md")
     text = (tmp_path / "t.md").read_text()
-    assert text == as_markdown([first, second])
-    assert text.count("| fourrooms | ppo |") == 2
+    assert text == as_markdown(tables([comparison]))
+    assert text.count("\n| PPO |") == len(shown)
+    assert "## fourrooms: Success and reward" in text
 
 
-def test_words_say_who_is_ahead_only_where_the_interval_says_so():
-    def result(successes, distinct):
-        count = len(successes)
-        return {
-            "attempts": 10,
-            "success": {"mean": sum(successes) / 10 / count},
-            "pass_at_k": {"mean": [0.5, 0.9]},
-            "distinct_strategies": {"mean": sum(distinct) / count},
-            "configurations": {"successes": successes, "distinct_strategies": distinct},
-        }
-
-    results = {
-        "pretrained": result([2, 3] * 10, [6, 7] * 10),
-        "ppo": result([5, 6] * 10, [1, 2] * 10),
-        "poly-ppo": result([5, 6] * 10, [4, 6] * 10),
-    }
-    one, many, distinct = differences(results["poly-ppo"], results["ppo"])
-    assert one == (0, 0, 0)
-    assert many == (0, 0, 0)
-    assert distinct[0] == pytest.approx(3.5)
-    text = "\n".join(in_words(results, "pretrained", "ppo", "poly-ppo", strategies="room sets"))
-    assert "One attempt: no clear difference" in text
-    assert "Distinct room sets: poly-ppo is ahead (poly-ppo minus ppo: +3.5" in text
-    assert "Distinct room sets: ppo lost 5.0" in text
-    results["ppo"]["configurations"]["successes"][:3] = [0, 0, 0]
-    results["pretrained"]["configurations"]["successes"][2:4] = [0, 0]
-    text = "\n".join(in_words(results, "pretrained", "ppo", "poly-ppo"))
-    assert "of the 18 configurations that pretrained solved at least once, ppo kept 16 and added 1; " in text
-    assert "poly-ppo kept 18 and added 2." in text
+def test_an_own_world_has_neither_the_papers_numbers_nor_the_rewards_of_grids(results):
+    (entry,), _ = gather([results["base"]])
+    own = json.loads(json.dumps(entry.evaluation))
+    for part in ("result", "best"):
+        del own[part]["configurations"]["reward_0.5"], own[part]["configurations"]["reward_0.9"]
+    mine = dataclasses.replace(entry, task="Own", evaluation=own)
+    told = as_markdown(tables(compare([mine, entry])))
+    text, rest = told.split("## fourrooms", 1) if told.startswith("## Own") else told.split("## Own", 1)[::-1]
+    assert "paper" in rest
+    assert "1 − 0.5·t/H" in rest
+    assert "paper" not in text
+    assert "t/H" not in text
+    assert "| method | success % | coverage | pass@16 | return | runs |" in text

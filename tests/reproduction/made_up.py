@@ -7,7 +7,7 @@ from reproduction.records import resolved
 from polychromic.sweep.cells import PRETRAINED
 
 
-def made_up(cell, chance=0.5, *, configurations=6, attempts=160, policies=5, best=False):
+def made_up(cell, chance=0.5, *, configurations=6, attempts=160, policies=5, best=False, strategies=5.0):
     """A result of a cell whose configurations are solved with about this chance."""
     rng = np.random.default_rng([cell.seed, round(1000 * chance)])
     chances = np.clip(chance + 0.05 * rng.normal() + np.linspace(-0.2, 0.2, configurations), 0.01, 0.99)
@@ -45,8 +45,20 @@ def made_up(cell, chance=0.5, *, configurations=6, attempts=160, policies=5, bes
                 "steps": list(range(2500, 52_500, 2500)),
                 "success": rising.tolist(),
                 "coverage": rising.tolist(),
+                "pass@8": (0.5 + rising / 2).tolist(),
+                "distinct_successful_strategies": np.linspace(9, strategies, 20).tolist(),
             },
         }
+    if cell.evaluation.along_the_way:
+        points = cell.config().kept_policies + 1
+        record["along"] = [
+            {
+                "iteration": cell.iterations * (number + 1) // points,
+                **{name: record[name] for name in ("attempts", "perturbed", "entropy")},
+                "successes": [(successes[-1] * min(1.0, (number + 2) / points)).astype(int).tolist()],
+            }
+            for number in range(points)
+        ]
     return record
 
 

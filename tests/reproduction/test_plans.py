@@ -4,10 +4,11 @@ from dataclasses import asdict, replace
 
 import pytest
 from made_up import made_up
-from reproduction.lines import Stored
+from reproduction.lines import Line, Stored
 from reproduction.plan import Chosen, Plan, Runs, Scale, Task, expand
-from reproduction.plans import CONVERGENCE, CREDIT, FULL, GRID_READINGS, QUICK, STAND_IN, TABLES, TASKS
+from reproduction.plans import CONVERGENCE, CREDIT, FULL, GRID_READINGS, QUICK, SCREENING, STAND_IN, TABLES, TASKS
 from reproduction.records import records_of
+from reproduction.screening import finalists, scores
 
 from polychromic.sweep.cells import PRETRAINED, write_cells
 from polychromic.sweep.run_cell import note, run_cell
@@ -96,36 +97,86 @@ OF_SETS = {"method", "polychromic", "set_credit", "set_size", "num_sets", "objec
 OF_RATES = {"actor_learning_rate", "critic_learning_rate"}
 
 
+OF_PPO = {"kl_coefficient", "entropy_coefficient"}
+
+
 def test_the_study_of_set_credit_differs_from_ppo_in_its_advantages_alone():
     chosen = Chosen({"goto": STAND_IN}, tasks=TASKS)
-    planned = expand(CREDIT, FULL, chosen)
-    assert {one.cell.task for one in planned} == {"goto", "synthseq", "bosslevel"}
-    first = {one.label: one for one in planned if one.cell.task == "bosslevel" and one.cell.seed == 0}
-    of_tables = {one.cell.name for one in expand(TABLES, FULL, chosen, ("bosslevel",))}
-    assert {one.cell.name in of_tables for one in planned if one.label == "ppo" and one.cell.task == "bosslevel"} == {
-        True
-    }
+    planned = expand(SCREENING, FULL, chosen)
+    assert {one.cell.task for one in planned} == {"goto", "synthseq"}
+    assert {one.cell.seed for one in planned} == {100}  # of no comparison
+    first = {one.label: one for one in planned if one.cell.task == "synthseq"}
     ppo = asdict(first["ppo"].cell.config())
     for label, one in first.items():
         config = asdict(one.cell.config())
         differs = {name for name, value in config.items() if value != ppo[name]}
-        assert differs <= OF_SETS | OF_RATES, label
+        assert differs <= OF_RATES | (OF_SETS if one.cell.method == "poly-ppo" else OF_PPO), label
         assert bool(differs & OF_RATES) == ("learning rate" in label)
+        assert bool(differs) == (label != "ppo")
         assert config["actor_learning_rate"] == pytest.approx(1e-4 * (3 if "learning rate" in label else 1))
         assert config["critic_learning_rate"] == pytest.approx(10 * config["actor_learning_rate"])
         if one.cell.method == "poly-ppo":
             assert config["set_credit"] == label.partition(",")[0]
             assert one.cell.config().group_size == 136
-            assert one.against == "ppo"
+        assert one.against == ("ppo" if label != "ppo" else "")
     sizes = {(one.cell.config().set_size, one.cell.config().set_credit) for one in first.values()}
     assert sizes >= {(size, rule) for size in (4, 16, 64) for rule in ("control-variate", "critic")}
-    seeds = {
-        label: sorted(one.cell.seed for one in planned if one.label == label and one.cell.task == "goto")
-        for label in first
-    }
-    assert seeds.pop("ppo") == [0, 1, 2, 3, 4]
-    assert set(map(tuple, seeds.values())) == {(0, 1, 2)}
     assert len({one.cell.name for one in planned}) == len(planned)
+
+
+def test_what_the_screening_chose_is_run_with_the_seeds_of_the_comparison():
+    kept = ("critic, n = 16", "ppo, KL × 10")
+    chosen = Chosen({"goto": STAND_IN}, tasks=TASKS, finalists=kept)
+    planned = expand(CREDIT, FULL, chosen)
+    seeds: dict[tuple[str, str], list[int]] = {}
+    for one in planned:
+        seeds.setdefault((one.cell.task, one.label), []).append(one.cell.seed)
+    assert {label for _, label in seeds} == {"ppo", *kept}
+    assert all(seeds[task, label] == [0, 1, 2] for task in ("goto", "synthseq", "bosslevel") for label in kept)
+    assert seeds["goto", "ppo"] == [*range(8)]
+    assert seeds["bosslevel", "ppo"] == [*range(5)]
+    of_tables = {one.cell.name for one in expand(TABLES, FULL, chosen, ("bosslevel",))}
+    assert {one.cell.name for one in planned if one.label == "ppo" and one.cell.task == "bosslevel"} <= of_tables
+    assert {one.label for one in expand(CREDIT, FULL, replace(chosen, finalists=()))} == {"ppo"}
+
+
+def curve(success, strategies, passed=0.9):
+    """A run whose success rises evenly to this value, with this many strategies at its end."""
+    rising = [0.4 + (success - 0.4) * step / 9 for step in range(10)]
+    falling = [12 + (strategies - 12) * step / 9 for step in range(10)]
+    return {
+        "iteration": [*range(1, 11)],
+        "success": rising,
+        "distinct_successful_strategies": falling,
+        "pass@8": [passed] * 10,
+    }
+
+
+def screened(**changed):
+    """Rows of the screening on two tasks, all like PPO but for those given: (success, strategies, pass@8)."""
+    known = {"ppo": (0.75, 5), "ppo, KL × 10": (0.6, 8), "ppo, learning rate × 3": (0.7, 5)}
+    known |= {f"critic, n = {size}": (0.6, 7) for size in (4, 16, 64)} | {"control-variate": (0.7, 5.5)}
+    lines = []
+    for label, ends in {**known, **changed}.items():
+        method = "ppo" if label.startswith("ppo") else "poly-ppo"
+        records = [{"seed": 100, "curve": curve(*ends)}] if ends else []
+        lines.append(Line("", label, method, records, (100,)))
+    return {"goto": lines, "synthseq": lines}
+
+
+def test_the_screening_chooses_by_its_rule():
+    # The one with most strategies at equal success, the one nearest to PPO's success, and the next by the first.
+    many = {"critic, n = 16": (0.6, 9), "critic, n = 64": (0.6, 8.5)}
+    assert finalists(screened(**many)) == ("ppo, KL × 10", "critic, n = 16", "critic, n = 64", "control-variate")
+    # Strategies do not count if they cost pass@8.
+    lost = {**many, "critic, n = 16": (0.6, 9, 0.87)}
+    assert finalists(screened(**lost)) == ("ppo, KL × 10", "critic, n = 4", "critic, n = 64", "control-variate")
+    assert finalists(screened(**{"critic, n = 4": None})) == ()  # not finished
+    found = {one.label: one for one in scores(screened(**many))}
+    assert found["ppo"].strategies == pytest.approx(1)
+    assert found["control-variate"].success == pytest.approx(-0.05, abs=0.01)
+    # In the top quarter of the common range, at 0.575 on average, they have 9.375 and 8.5.
+    assert found["critic, n = 16"].strategies == pytest.approx(9.375 / 8.5)
 
 
 def test_runs_to_convergence_are_literal_and_scored_along_the_way():
@@ -165,6 +216,6 @@ def test_policies_along_the_way_are_scored_in_full(tmp_path):
 
 
 def test_new_plans_have_a_quick_look():
-    for plan in (CREDIT, CONVERGENCE):
+    for plan in (SCREENING, CREDIT, CONVERGENCE):
         cells = [one.cell for one in expand(plan, QUICK, Chosen({"goto": STAND_IN}, tasks=TASKS))]
         assert max(cell.iterations for cell in cells) <= 48

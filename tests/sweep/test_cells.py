@@ -12,6 +12,7 @@ from polychromic.finetuning.config import make_config
 from polychromic.policies.files import load_policy, read_identity, save_policy
 from polychromic.policies.tensors import parameters_hash
 from polychromic.sweep.cells import Cell, Evaluation, find_cells, make_cells, read_cell, write_cells
+from polychromic.sweep.lock import holding
 from polychromic.sweep.plan import parse_seeds
 
 
@@ -69,6 +70,27 @@ def test_nothing_is_written_if_one_cell_has_another_evaluation(tmp_path):
     with pytest.raises(UserError, match="evaluation attempts = 160, now it is 8"):
         write_cells(tmp_path, make_cells(["goto"], ["ppo"], [0, 1], evaluation=Evaluation(attempts=8)))
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_a_kill_left_of_a_description_goes_as_soon_as_it_is_written_again(tmp_path):
+    (cell,) = make_cells(["goto"], ["ppo"], [1])
+    left = tmp_path / cell.name / ".cell.json.abc.partial"
+    left.parent.mkdir()
+    left.touch()
+    write_cells(tmp_path, [cell])
+    assert not left.exists()
+    assert read_cell(left.parent) == cell
+
+
+def test_a_cell_that_another_sweep_is_writing_is_waited_for(tmp_path, monkeypatch):
+    (cell,) = make_cells(["goto"], ["ppo"], [1])
+    folder = tmp_path / cell.name
+    folder.mkdir()
+    monkeypatch.setattr("polychromic.sweep.cells.STALE_SECONDS", 0.2)
+    with holding(folder), pytest.raises(UserError, match="another process holds"):
+        write_cells(tmp_path, [cell])
+    write_cells(tmp_path, [cell])
+    assert read_cell(folder) == cell
 
 
 def test_cells_are_written_once_and_read_back(tmp_path):

@@ -14,10 +14,10 @@ from sweep_tools import SETTINGS, attempts, holders, results, without_checksum
 
 from polychromic.files import write_json
 from polychromic.finetuning.run import Run
-from polychromic.sweep.cells import Evaluation, make_cells, write_cells
+from polychromic.sweep.cells import Evaluation, is_done, make_cells, write_cells
 from polychromic.sweep.lock import holder
 from polychromic.sweep.progress import read_status
-from polychromic.sweep.run_cell import _failure, note, run_cell
+from polychromic.sweep.run_cell import _failure, _output_to, note, run_cell
 from polychromic.trust import Trust
 
 HOLD = "import sys, time, pathlib\nfrom polychromic.sweep.lock import holding\n"
@@ -67,26 +67,34 @@ def test_a_holder_elsewhere_is_believed_as_long_as_it_touches_the_file(cell):
 
 
 def test_a_cell_ends_as_the_same_one_of_a_sweep_and_is_then_left_alone(cell, calm):
-    # What kills have left; another sweep may still be writing the new one.
+    # What kills have left.
     left = [cell / f".{name}.abc.partial" for name in ("cell.json", "figures.json", "done.json", "evaluation.json")]
     for path in left:
         path.touch()
-    new = cell / ".cell.json.def.partial"
-    new.touch()
-    os.utime(left[0], (time.time() - 100,) * 2)
     before = list(sys.argv)
     assert run_cell(cell).state == "done"
     assert sys.argv == before
-    assert list(cell.glob(".*.partial")) == [new]
+    assert not list(cell.glob(".*.partial"))
     assert len(attempts(cell)) == 2
     found, expected = results(cell.parent), results(calm)
     assert found == {name: expected[name] for name in found}
     assert run_cell(cell).state == "done"
     assert len(attempts(cell)) == 2
+    # An evaluation that was damaged since is made again.
+    evaluation = cell / "evaluation.json"
+    evaluation.write_text(evaluation.read_text().replace('"attempts":8', '"attempts":9'))
+    assert is_done(cell)
+    assert not is_done(cell, thorough=True)
+    (cell / "evaluation_cpu_seconds.json").write_text("[garbage")  # which no result needs
+    assert run_cell(cell).state == "done"
+    assert results(cell.parent) == found
     status = read_status(cell)
-    assert (status.iteration, status.iterations, status.tries) == (4, 4, 1)
+    assert (status.iteration, status.iterations, status.tries) == (4, 4, 2)
     assert status.success is not None
     assert not holders(cell.parent)
+    for garbage in ("{}", '{"task": 3}', "[]", "nothing"):
+        (cell / "figures.json").write_text(garbage)
+        assert not is_done(cell)
 
 
 def test_what_went_wrong_is_told_with_the_last_lines(tmp_path, policy_file):
@@ -207,6 +215,14 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, policy_file, calm):
         assert run_cell(cell).state == "done"
         found, expected = results(disk), results(calm)
         assert found == {name: expected[name] for name in found}
+
+
+def test_what_a_full_disk_keeps_out_of_the_log_does_not_come_up_elsewhere(capfd):
+    with _output_to(Path("/dev/full")):
+        for stream in (sys.stdout, sys.stderr):
+            with pytest.raises(OSError, match="No space left"):
+                print("Traceback", file=stream)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_folder_that_becomes_read_only_is_told_and_loses_nothing(tmp_path, policy_file):

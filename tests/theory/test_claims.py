@@ -118,7 +118,22 @@ def test_the_command_prints_and_writes_everything(tmp_path, capsys):
     assert main(["theory", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "18 of 30 statements hold" in printed
+    # The picture and its three lines lead; the table comes after them.
+    lines = printed.splitlines()
+    assert lines[0].startswith("Why policies collapse")
+    assert [line.split("  ")[0] for line in lines[14:17]] == ["REINFORCE", "PPO-style", "polychromic, n = 4"]
+    assert next(number for number, line in enumerate(lines) if line.startswith("│")) > 17
     assert "E[d]" in printed
     written = {path.name for path in out.iterdir()}
     assert written == {"claims.json", "scaffold.png", "scaffold.svg", "bandit.png", "bandit.svg"}
     assert len(json.loads((out / "claims.json").read_text(encoding="utf-8"))) == 30
+
+
+def test_the_bandit_of_the_command_can_be_varied(tmp_path, capsys):
+    options = ["--arms", "6", "--right", "2", "--set-size", "3", "--unevenness", "0.5", "--steps", "400"]
+    assert main(["theory", "--out", str(tmp_path), "--no-figures", *options]) == 0
+    printed = capsys.readouterr().out
+    assert "6 arms, 2 of them right (●), 400 exact gradient steps" in printed
+    assert "polychromic, n = 3" in printed
+    assert main(["theory", "--out", str(tmp_path), "--right", "11"]) == 2
+    assert "right is 11; it must be between 1 and 10" in capsys.readouterr().err

@@ -8,7 +8,8 @@ import pytest
 
 import polychromic as poly
 from polychromic.cli import main
-from polychromic.finetuning.attempts import NO_ACTION, Attempts
+from polychromic.envs.actions import NO_ACTION
+from polychromic.finetuning.attempts import Attempts
 from polychromic.policies.files import PolicyInfo
 from polychromic.tasks.triangle.answers import END, VOCABULARY, triangle_answers
 from polychromic.tasks.triangle.discoveries import at_k, discoveries, in_words
@@ -113,9 +114,10 @@ def test_commands_from_base_policy_to_report(evaluated, tmp_path, monkeypatch, c
     page, tables = (tmp_path / "report.html").read_text(), (tmp_path / "tables.md").read_text()
     assert "barChart" in page
     assert '"creativity_pass_at_k"' in page
-    assert "## Triangle discovery" in tables
-    assert "Reward and success" not in tables
-    assert "| triangle | poly-ppo | original |" in tables
+    assert "## triangle: Validity, diversity and creativity" in tables
+    assert "distinct sets of nodes" not in tables
+    assert "| Poly-PPO | original |" in tables
+    assert '"viewer":"graph"' in page
     capsys.readouterr()
     assert main(["watch", "tiny.safetensors"]) == 0
     assert "episode 1" in capsys.readouterr().out

@@ -1,7 +1,7 @@
 """How different are the members of a set? Numbers in [0, 1], from labels [..., n] or from a kernel [..., n, n].
 
-A diversity is any callable on labels or on a kernel; these three are ready to use. `kernel_from_embeddings` makes a
-kernel, `clusters_from_kernel` turns one into labels.
+A diversity is any callable on labels or on a kernel; these three are ready to use. `kernel_from_embeddings` and
+`kernel_from_places` make a kernel, `clusters_from_kernel` turns one into labels.
 """
 
 from __future__ import annotations
@@ -128,6 +128,24 @@ def kernel_from_embeddings(embeddings: ArrayLike) -> Floats:
     diagonal = np.arange(kernel.shape[-1])
     kernel[..., diagonal, diagonal] = 1.0
     return np.asarray(kernel)
+
+
+def kernel_from_places(visited: ArrayLike) -> Floats:
+    """Jaccard similarities of sets of places: |A ∩ B| / |A ∪ B|, as a kernel [..., N, N].
+
+    It suits `vendi_diversity` and `mean_pairwise_distance` as it is.
+
+    Args:
+        visited: booleans [..., N, places]: which of the places each rollout visited. Two that visited none are alike.
+    """
+    array = read_array("visited", visited)
+    if array.ndim < 2 or array.dtype != np.bool_:
+        raise UserError(f"visited has {array.dtype} {array.shape}; it must be booleans [..., rollouts, places]")
+    member = array.astype(np.float64)
+    both = member @ np.swapaxes(member, -1, -2)
+    size = member.sum(axis=-1)
+    either = size[..., :, None] + size[..., None, :] - both
+    return np.where(either > 0, both / np.maximum(either, 1.0), 1.0)
 
 
 def clusters_from_kernel(kernel: ArrayLike, *, threshold: float) -> Ints:

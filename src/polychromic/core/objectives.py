@@ -19,6 +19,7 @@ from polychromic.core.checks import (
     float_array,
     label_array,
     members_array,
+    read_array,
     real_number,
     sets_of_groups,
     square_kernel,
@@ -159,22 +160,24 @@ def score_sets(
     *,
     labels: Any = None,
     kernel: ArrayLike | None = None,
+    features: ArrayLike | None = None,
     objective: SetObjective = polychromic_objective,
     diversity: Diversity | None = None,
 ) -> Floats:
     """f(s, g) for every set g of every group.
 
-    Labels or the kernel are given once per group and only indexed per set.
+    Labels, kernel or features are given once per group and only indexed per set.
 
     Args:
         sets: rollout indices [M, n], or [..., M, n] with the group axes of `returns`.
         returns: [..., N].
         labels: [..., N]; numbers reach the diversity as they are, other labels as integer codes.
         kernel: [..., N, N] similarities, instead of labels.
+        features: [..., N, D], a vector of each rollout, instead of labels; for a diversity of your own.
         objective: from set returns [..., M, n] and diversity [..., M] to scores [..., M].
-        diversity: from labels [..., M, n] or a kernel [..., M, n, n] to [..., M]. By default `distinct_fraction`
-            for labels and `vendi_diversity` for a kernel. Where neither is given the objective gets None instead,
-            which suits objectives that ignore diversity (`mean_return`, `best_of`).
+        diversity: from labels [..., M, n], a kernel [..., M, n, n] or features [..., M, n, D] to [..., M]. By default
+            `distinct_fraction` for labels and `vendi_diversity` for a kernel. Where none of them is given the objective
+            gets None instead, which suits objectives that ignore diversity (`mean_return`, `best_of`).
 
     Returns:
         [..., M].
@@ -182,7 +185,7 @@ def score_sets(
     group_returns = float_array("returns", returns)
     members = sets_of_groups(sets, group_returns.shape[-1], group_returns.shape[:-1], "returns")
     set_returns = _gather(group_returns, members)
-    set_diversity, set_labels = _diversity_of_sets(members, group_returns.shape, labels, kernel, diversity)
+    set_diversity, set_labels = _diversity_of_sets(members, group_returns.shape, labels, kernel, features, diversity)
     scores = float_array("objective(returns, diversity)", objective(set_returns, set_diversity), ndim_at_least=0)
     if scores.shape != members.shape[:-1]:
         raise UserError(f"objective returned shape {scores.shape}; one score per set is needed: {members.shape[:-1]}")
@@ -196,11 +199,13 @@ def _diversity_of_sets(
     shape: tuple[int, ...],
     labels: Any,
     kernel: ArrayLike | None,
+    features: ArrayLike | None,
     diversity: Diversity | None,
 ) -> tuple[Floats | None, NDArray[Any] | None]:
     """The diversity of every set, [..., M], and its labels, [..., M, n], where there are any."""
-    if labels is not None and kernel is not None:
-        raise UserError("labels and kernel are both given; diversity reads one of them")
+    given = {"labels": labels, "kernel": kernel, "features": features}
+    if len(both := [name for name, value in given.items() if value is not None]) > 1:
+        raise UserError(f"{' and '.join(both)} are both given; diversity reads one of them")
     set_labels = None
     if labels is not None:
         set_labels = _gather(label_array(labels, shape), members)
@@ -211,8 +216,17 @@ def _diversity_of_sets(
             raise UserError(f"kernel has shape {similarities.shape}; returns {shape} need {(*shape, shape[-1])}")
         rows = np.take_along_axis(similarities[..., None, :, :], members[..., :, None], axis=-2)
         value = (diversity or vendi_diversity)(np.take_along_axis(rows, members[..., None, :], axis=-1))
+    elif features is not None:
+        vectors = read_array("features", features)
+        if vectors.ndim != len(shape) + 1 or vectors.shape[:-1] != shape:
+            raise UserError(f"features has shape {vectors.shape}; returns {shape} need {(*shape, 'D')}")
+        if diversity is None:
+            raise UserError(
+                "features are given without a diversity that reads them; kernel_from_embeddings makes a kernel"
+            )
+        value = diversity(np.take_along_axis(vectors[..., None, :, :], members[..., None], axis=-2))
     elif diversity is not None:
-        raise UserError("diversity is given without labels or a kernel to read")
+        raise UserError("diversity is given without labels or a kernel (or features) to read")
     else:
         return None, None
     diversities = float_array("diversity", value, ndim_at_least=0)

@@ -7,13 +7,15 @@ never what kind of world it is.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polychromic.envs.actions import Actions, Choice
 from polychromic.errors import UserError
 
 Arrays = dict[str, NDArray[Any]]
@@ -51,6 +53,19 @@ class Starts:
         return len(self.configurations)
 
 
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """What `World.feature` gets: a rollout of T steps, from where its set branches off."""
+
+    observations: Any  # what `World.observe` showed at its T + 1 moments: an array, or a dict of several
+    actions: NDArray[Any]  # [T]
+    rewards: NDArray[np.float32]  # [T]
+    places: NDArray[np.int64]  # of its T + 1 moments
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
 class World(abc.ABC):
     """An environment in several configurations: `start`, `observe`, `step` on whole batches of episodes.
 
@@ -62,7 +77,7 @@ class World(abc.ABC):
     # ------------------------------------------------------------------ required
 
     num_actions: int
-    """Actions are 0 … num_actions − 1."""
+    """Actions are 0 … num_actions − 1; only where `actions` says nothing else."""
     num_configurations: int
     """How many starts there are: levels, prompts, reset seeds."""
     horizon: int
@@ -84,6 +99,11 @@ class World(abc.ABC):
     def concatenate(self, states: Iterable[Any]) -> Any:
         """The rows of several states in one state, as independent copies."""
 
+    @property
+    def actions(self) -> Actions:
+        """What an action is: one of `num_actions`, unless a world says otherwise (`polychromic.envs.actions`)."""
+        return Choice(self.num_actions)
+
     # ------------------------------------------------------------------ who it is
 
     task: str = ""
@@ -92,6 +112,8 @@ class World(abc.ABC):
     """A number for each configuration that its task makes the same one from again; empty where there is none."""
     spec: Any = None
     """The `TaskSpec` that made it; None for a world that no task made."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """The options that its task was given, as `TaskSpec.options` names them."""
     strategies: str = "strategies"
     """What people call the kinds of trajectories that `places` distinguishes."""
 
@@ -119,6 +141,9 @@ class World(abc.ABC):
 
     observations_repeat: bool = False
     """Whether few of the rows that an iteration sees are distinct, so that it pays to remember what a policy said."""
+
+    table_inputs: tuple[str, ...] = ()
+    """Those of `inputs` that are row numbers of `tables`: they say nothing that the configuration does not."""
 
     def inputs(self, state: Any) -> Arrays:
         """What a policy reads of each row. Entries may be row numbers of `tables`."""
@@ -158,6 +183,10 @@ class World(abc.ABC):
     def places(self, state: Any) -> NDArray[np.int64]:
         """Where each row is, as diversity reads it (the room, the node): one integer per row."""
         return np.zeros(len(state), np.int64)
+
+    feature: Callable[[Episode], ArrayLike] | None = None
+    """A vector of an episode, for diversities that read more than places: an embedding, where it ended. None: there
+    is none."""
 
     def succeeded(self, state: Any) -> NDArray[np.bool_] | None:
         """Which rows have reached their goal, [B]; None where nobody says, and then no success rate is claimed."""
@@ -200,25 +229,28 @@ class World(abc.ABC):
         return "\n".join(f"{name}: {np.array2string(value, threshold=20)}" for name, value in seen.items())
 
     def scenery(self) -> dict[str, Any]:
-        """What the report's viewer needs to draw recorded episodes, as JSON; empty: episodes are not recorded.
+        """What the report's viewer needs to draw recorded episodes, as JSON; empty: episodes are shown as `text`.
 
-        The viewer draws grids: `grid_shape` [width, height] and `legend` {code: [kind, colour]}, as in
-        `envs.grid.recordings`.
+        The viewer of grids needs `grid_shape` [width, height] and `legend` {code: [kind, colour]}, as in
+        `envs.grid.recordings`. A task can bring a viewer of its own (`polychromic.Viewer`).
         """
         return {}
 
     def replay(
-        self, configurations: NDArray[np.int64], actions: NDArray[np.int32], lengths: NDArray[np.int64]
+        self, configurations: NDArray[np.int64], actions: NDArray[Any], lengths: NDArray[np.int64]
     ) -> list[dict[str, Any]]:
         """Every moment of these episodes for the viewer, as JSON; asked only where `scenery` says something.
 
         Of each episode `path` (x, y, direction of every moment, flat) and `changes` (moment, x, y, code, flat).
-        actions: [K, H]; those after `lengths` [K] mean nothing.
+        actions: [K, H, …]; those after `lengths` [K] mean nothing.
         """
         raise NotImplementedError(f"{type(self).__name__} has scenery but no replay")
 
     def backdrop(self, configuration: int) -> dict[str, Any]:
-        """What the viewer draws behind every episode of a configuration, as JSON: `grid`, its codes by column."""
+        """What the viewer draws behind every episode of a configuration, as JSON.
+
+        For grids `grid`, its codes by column, and `rooms`, where the number of each room is written (x, y, flat).
+        """
         del configuration
         return {}
 
@@ -227,7 +259,8 @@ def check_is_world(candidate: object) -> None:
     """Refuse what is not a world, or one that lacks a number that every world has."""
     if not isinstance(candidate, World):
         raise UserError(f"world is a {type(candidate).__name__}; it must be a polychromic.World")
-    for name in ("num_actions", "num_configurations", "horizon"):
+    numbered = ("num_actions",) if type(candidate).actions is World.actions else ()
+    for name in (*numbered, "num_configurations", "horizon"):
         value = getattr(candidate, name, None)
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             kind = type(candidate).__name__
@@ -237,15 +270,25 @@ def check_is_world(candidate: object) -> None:
 def description(world: World) -> dict[str, Any]:
     """What must agree for a run to resume in a world, as JSON."""
     kind = type(world)
-    return {
+    described = {
         "world": f"{kind.__module__}.{kind.__qualname__}",
         "task": task_name(world),
         "num_configurations": world.num_configurations,
         "horizon": int(world.horizon),
         "level_seeds": [int(seed) for seed in world.level_seeds],
-        "num_actions": world.num_actions,
+        **world.actions.describe(),
+        **({"feature": _name_of(world.feature)} if world.feature is not None else {}),
         **world.describe(),
     }
+    # Options that the world does not describe itself: whoever reads the description makes the same world from it.
+    more = {name: value for name, value in world.options.items() if name not in described}
+    return {**described, "options": more} if more else described
+
+
+def _name_of(function: Any) -> str:
+    """module.name of a function, a method or an object that can be called."""
+    name = getattr(function, "__qualname__", None)
+    return f"{function.__module__}.{name}" if name else _name_of(type(function))
 
 
 def task_name(world: World) -> str:

@@ -15,6 +15,7 @@ import importlib
 import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from polychromic.envs.protocol import World
@@ -44,12 +45,29 @@ class Section(NamedTuple):
     """Values of the metric, one of each run -> what the page draws of all of them, as JSON."""
     table: Callable[[Sequence[tuple[str, str, Mapping[str, Any]]]], Any]
     """(task, method, pooled values) of every method -> a table."""
-    summary: Callable[[Mapping[str, Mapping[str, Any]], str, str, str], list[str]]
-    """Values of the metric by method, names of base, first and second method -> sentences for people."""
     check: Callable[[Any, int, str], None]
     """(value of the metric from a file, number of configurations, beginning of a message): refuse what is damaged."""
     script: tuple[str, str]
-    """Package and file of JavaScript that sets `taskSections[metric]` to a function from a comparison to an element."""
+    """Package and file of JavaScript that sets `taskSections[metric]`: functions from a comparison to elements, `good`
+    and `diverse` for the sections of these names, and `hero` for the picture that a page opens with."""
+    words: Mapping[str, str] = MappingProxyType({})
+    """What the headline calls things here: `attempts`, `finds` and `solves` (verbs), `successes` (what is found,
+    plural), `success` (what an attempt is then)."""
+
+
+class Viewer(NamedTuple):
+    """How a report shows episodes of a task whose world has no `scenery` of its own."""
+
+    name: str
+    """The viewer of the page that draws them, `viewers[name]`."""
+    replay: Callable[..., list[dict[str, Any]]]
+    """(world, configurations, actions [K, H], lengths) -> what the viewer needs of each episode, as JSON."""
+    backdrop: Callable[[int], dict[str, Any]]
+    """Level seed of a configuration -> what is drawn behind all its episodes, as JSON."""
+    script: tuple[str, str]
+    """Package and file of JavaScript that sets `viewers[name]`."""
+    most: int
+    """How many distinct strategies to keep of a configuration."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +80,12 @@ class TaskSpec:
     """`make(seeds=…, **options)` gives a world with a configuration for each seed."""
     about: str = ""
     """A line for people."""
+    title: str = ""
+    """What headlines call it; empty: its name."""
     file_name: str = ""
     """What files call it; empty: its name."""
     options: tuple[str, ...] = ()
-    """Which options `make` takes beside seeds; the description of a world holds those it was made with."""
+    """Which options `make` takes beside seeds, `--option NAME=VALUE` of commands; runs record those they were given."""
     base_policy: str = ""
     """The policy that fine-tuning begins with: the name of a shipped one, or a file."""
     settings: Mapping[str, Any] | Callable[[str, str, Mapping[str, Any]], Mapping[str, Any]] = field(
@@ -78,6 +98,8 @@ class TaskSpec:
     """What evaluations measure here beyond what they measure everywhere."""
     section: Section | None = None
     """What reports show here beyond what they show everywhere."""
+    viewer: Viewer | None = None
+    """How reports show episodes; None: as the `scenery` of the world says, or as text."""
     demonstrate: Callable[..., str] | None = None
     """`demonstrate(task, out=…, **options)` records an expert's episodes into a file, and says so in a line."""
     pretrain: Callable[..., str] | None = None
@@ -186,6 +208,7 @@ def make(task: str, *, seeds: Iterable[int] | None = None, **options: Any) -> Wo
         raise UserError(f"task '{spec.name}' makes a {type(world).__name__}; it must make a polychromic.World")
     world.task = spec.recorded_name
     world.spec = spec
+    world.options = options
     return world
 
 
@@ -197,7 +220,8 @@ def world_for(task: str, seeds: Sequence[int], **options: Any) -> World:
 
 def recorded_options(task: str, described: Mapping[str, Any]) -> dict[str, Any]:
     """The options that a world was made with, from its recorded description."""
-    return {name: described[name] for name in spec_of(task).options if name in described}
+    known = {**described.get("options", {}), **described}
+    return {name: known[name] for name in spec_of(task).options if name in known}
 
 
 class Later:

@@ -15,6 +15,7 @@ from polychromic.evaluate.file import evaluate_to_file
 from polychromic.evaluate.policy import TEMPERATURES
 from polychromic.evaluate.scores import one_line
 from polychromic.evaluate.targets import EVALUATION, find_target, pretrained_of, world_of
+from polychromic.files import parse_values
 
 
 def evaluate(
@@ -30,6 +31,7 @@ def evaluate(
     configurations: int = 0,
     horizon: int = 0,
     time_penalty: float | None = None,
+    option: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     seed: int = 0,
     recordings: bool = True,
     out: Path | None = None,
@@ -49,12 +51,19 @@ def evaluate(
         configurations: only the first so many (0: all).
         horizon: H (0: that of the run, or of the task).
         time_penalty: of grid levels, as `polychromic finetune` takes it. Not given: that of the run, or 0.5.
+        option: NAME=VALUE for an option of the task's own; may be repeated. Not given: those of the run.
         seed: of everything random.
         recordings: keep an episode of every distinct strategy for the report's viewer.
         out: the file to write. Not given: evaluation.json in the run directory, or evaluations/NAME.json.
     """
     found = find_target(target)
-    world = world_of(found, configurations=configurations, horizon=horizon, time_penalty=time_penalty)
+    world = world_of(
+        found,
+        configurations=configurations,
+        horizon=horizon,
+        time_penalty=time_penalty,
+        options=parse_values("option", option),
+    )
     base = pretrained_of(found, pretrained) if perturbed else None
     path = out or (found.folder / EVALUATION if found.folder else Path("evaluations") / f"{found.name}.json")
     if path.is_dir():

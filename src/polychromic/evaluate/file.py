@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from polychromic.envs.protocol import World
 from polychromic.errors import UserError
 from polychromic.evaluate.policy import FORMAT, evaluate_policy
+from polychromic.evaluate.recordings import GRID
 from polychromic.evaluate.targets import Target
 from polychromic.files import Float, Int, checked, read_json, write_json
 
@@ -47,18 +49,35 @@ class Strategy(TypedDict):
     rooms: list[Int]
     count: Int
     successes: Int
-    solved: bool
     steps: Int
-    path: list[Int]
-    changes: list[Int]
+    solved: NotRequired[bool]
+    actions: NotRequired[list[Any]]
+    at: NotRequired[list[Int]]
+    texts: NotRequired[list[str]]
+    pictures: NotRequired[list[str]]
 
 
 class Recording(TypedDict):
     """The episodes of a configuration that are kept for people to look at."""
 
     distinct: Int
-    grid: list[Int]
     strategies: list[Strategy]
+
+
+class GridStrategy(TypedDict):
+    """What the viewer of grids needs of an episode."""
+
+    solved: bool
+    path: list[Int]
+    changes: list[Int]
+
+
+class GridRecording(TypedDict):
+    """What it needs of a configuration."""
+
+    grid: list[Int]
+    rooms: NotRequired[list[Int]]
+    strategies: list[GridStrategy]
 
 
 class Exact(TypedDict):
@@ -123,15 +142,17 @@ class Evaluation(TypedDict):
     policy: EvaluatedPolicy
     result: Result
     strategies: NotRequired[str]
+    viewer: NotRequired[str]
     best: NotRequired[Result]
     sweep: NotRequired[list[Scanned]]
 
 
 class Drawn(TypedDict):
-    """What recordings need beside themselves."""
+    """What recordings of grids need beside themselves."""
 
     grid_shape: tuple[Int, Int]
     legend: dict[str, tuple[str, str]]
+    recordings: list[GridRecording]
 
 
 def evaluate_to_file(target: Target, world: World, path: Path, *, command: str, **choices: Any) -> dict[str, Any]:
@@ -193,14 +214,25 @@ def _check_result(name: str, part: dict[str, Any], found: dict[str, Any], count:
 
 
 def _check_recordings(recordings: list[dict[str, Any]], found: dict[str, Any], damaged: str) -> None:
-    """Whether every level has its cells and every path its moments."""
-    checked(found, Drawn, damaged)
+    """Whether every level has its cells and every path its moments, where episodes are of grids."""
+    for one in (one for recording in recordings for one in recording["strategies"]):
+        counts = {len(one.get(name, ())) for name in ("at", "texts", *(["pictures"] if "pictures" in one else []))}
+        if len(counts) > 1:
+            raise UserError(f"{damaged}: a recorded episode does not have a text for each of its moments")
+    if viewer_in(found) != GRID:
+        return
+    checked({**found, "recordings": recordings}, Drawn, damaged)
     width, height = found["grid_shape"]
     for recording in recordings:
         lengths = [(len(recording["grid"]), width * height)]
         lengths += [(len(one["path"]), 3 * (one["steps"] + 1)) for one in recording["strategies"]]
         if any(length != wanted for length, wanted in lengths):
             raise UserError(f"{damaged}: a recorded episode does not fit its grid or its steps")
+
+
+def viewer_in(found: Mapping[str, Any]) -> str:
+    """The viewer of an evaluation; those of before there were several have grids."""
+    return str(found.get("viewer", GRID))
 
 
 def _say(line: str) -> None:

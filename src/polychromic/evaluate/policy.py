@@ -15,10 +15,10 @@ import numpy as np
 from polychromic.envs.protocol import World, check_is_world, task_name
 from polychromic.errors import UserError
 from polychromic.evaluate.perturbed import perturbed_starts, score_starts
-from polychromic.evaluate.recordings import record
+from polychromic.evaluate.recordings import record, viewer_of
 from polychromic.evaluate.scores import summarise
 from polychromic.files import write_json
-from polychromic.finetuning.attempts import attempt_all
+from polychromic.finetuning.attempts import Attempts, attempt_all
 from polychromic.finetuning.loop import as_saved
 from polychromic.policies.files import SavedPolicy
 from polychromic.policies.fit import check_fits
@@ -47,7 +47,7 @@ class Choices:
     seed: int = 0
     """Seed of everything random."""
     record: bool = True
-    """Whether to keep an episode of every distinct strategy for the report's viewer (of worlds that have one)."""
+    """Whether to keep an episode of every distinct strategy for the report's viewer."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.attempts <= MOST_ATTEMPTS:
@@ -94,12 +94,13 @@ def evaluate_policy(
     check_is_world(world)
     check_fits(saved, world, other_task=True)
     evaluator = Evaluator(saved.policy, saved.params, world.tables())
-    evaluation: dict[str, Any] = {
-        **_description(world, saved, chosen),
-        "result": _at(world, evaluator, chosen, chosen.temperature, (0,), say),
-    }
+    result, played = _at(world, evaluator, chosen, chosen.temperature, (0,), say)
+    evaluation: dict[str, Any] = {**_description(world, saved, chosen), "result": result}
+    to_record = [(result, played)]
     if chosen.temperatures:
-        evaluation |= _best_temperature(world, evaluator, chosen, say)
+        tried, best, played = _best_temperature(world, evaluator, chosen, say)
+        evaluation |= {"sweep": tried, "best": best}
+        to_record.append((best, played))
     if pretrained is not None:
         say("perturbed starts")
         base = Evaluator(pretrained.policy, pretrained.params, world.tables())
@@ -108,6 +109,10 @@ def evaluate_policy(
             rng = np.random.default_rng([chosen.seed, 4])
             scored = score_starts(evaluator, world, starts, rng, temperature=part["temperature"], seed=chosen.seed)
             part["perturbed"] = {**scored, "pretrained": parameters_hash(pretrained.params)}
+    if chosen.record:
+        say("episodes to look at")
+        for part, attempts_made in to_record:  # last of all, as a replay draws from the noise of a world
+            part["recordings"] = record(world, attempts_made)
     if out is not None:
         write_json(Path(out), evaluation, indent=None)
     return evaluation
@@ -115,8 +120,8 @@ def evaluate_policy(
 
 def _at(
     world: World, evaluator: Evaluator, chosen: Choices, temperature: float, stream: tuple[int, ...], say: Any
-) -> dict[str, Any]:
-    """Everything at one temperature."""
+) -> tuple[dict[str, Any], Attempts]:
+    """Everything at one temperature, and the attempts behind it."""
     say(f"{world.num_configurations} × {chosen.attempts} attempts at temperature {temperature:g}")
     rng = np.random.default_rng([chosen.seed, *stream])
     attempts = attempt_all(evaluator, world, rng, attempts=chosen.attempts, temperature=temperature)
@@ -126,9 +131,7 @@ def _at(
         value = metric.measure(world, evaluator, attempts, temperature)
         if value is not None:
             measured[metric.name] = _checked_metric(metric.name, value, measured)
-    if chosen.record and world.scenery():
-        measured["recordings"] = record(world, attempts)
-    return measured
+    return measured, attempts
 
 
 def _checked_metric(name: str, value: Any, measured: Mapping[str, Any]) -> Any:
@@ -141,7 +144,9 @@ def _checked_metric(name: str, value: Any, measured: Mapping[str, Any]) -> Any:
         raise UserError(f"metric {name!r} is not JSON ({error}); return plain numbers, lists and dicts") from error
 
 
-def _best_temperature(world: World, evaluator: Evaluator, chosen: Choices, say: Any) -> dict[str, Any]:
+def _best_temperature(
+    world: World, evaluator: Evaluator, chosen: Choices, say: Any
+) -> tuple[list[dict[str, Any]], dict[str, Any], Attempts]:
     """Choose on some attempts, evaluate on others: the best of several noisy numbers would flatter itself."""
     tried = []
     for number, temperature in enumerate(chosen.temperatures):
@@ -153,7 +158,7 @@ def _best_temperature(world: World, evaluator: Evaluator, chosen: Choices, say: 
         tried.append({name: value for name, value in measured.items() if name != "configurations"})
     measure = "success" if all("success" in measured for measured in tried) else "return"
     best = max(tried, key=lambda measured: measured[measure]["mean"])["temperature"]
-    return {"sweep": tried, "best": _at(world, evaluator, chosen, best, (2,), say)}
+    return tried, *_at(world, evaluator, chosen, best, (2,), say)
 
 
 def _description(world: World, saved: SavedPolicy, chosen: Choices) -> dict[str, Any]:
@@ -166,6 +171,7 @@ def _description(world: World, saved: SavedPolicy, chosen: Choices) -> dict[str,
         "level_seeds": [int(seed) for seed in world.level_seeds],
         "missions": list(world.missions),
         "strategies": world.strategies,
+        "viewer": viewer_of(world),
         "grid_shape": [],
         "legend": {},
         **world.scenery(),

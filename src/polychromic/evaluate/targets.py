@@ -64,6 +64,7 @@ class _Described(TypedDict):
     num_configurations: NotRequired[Int]
     observation: NotRequired[str | None]
     time_penalty: NotRequired[Float]
+    options: NotRequired[dict[str, Any]]
 
 
 class _Config(TypedDict):
@@ -77,11 +78,18 @@ def described_run(folder: Path) -> dict[str, Any]:
     return dict(checked(described, _Described, f"{folder} is not a run of polychromic finetune: config.json"))
 
 
-def world_of(target: Target, *, configurations: int = 0, horizon: int = 0, time_penalty: float | None = None) -> World:
+def world_of(
+    target: Target,
+    *,
+    configurations: int = 0,
+    horizon: int = 0,
+    time_penalty: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> World:
     """The world that a target is evaluated on: that of its run, or the configurations that its policy names.
 
     configurations: only the first so many (0: all). horizon: H (0: that of the run, or of the task).
-    time_penalty: of grid levels (None: that of the run, or the task's).
+    time_penalty: of grid levels (None: that of the run, or the task's). options: others that the task has.
     """
     info = target.saved.info
     task = target.described.get("task") or info.task
@@ -92,8 +100,8 @@ def world_of(target: Target, *, configurations: int = 0, horizon: int = 0, time_
         raise UserError(f"configurations is {configurations}; {target.name} has {len(seeds)}")
     recorded = recorded_options(task, {"observation": info.observation, **target.described})
     given = {"horizon": horizon or None, "time_penalty": time_penalty}
-    options = {**recorded, **{name: value for name, value in given.items() if value is not None}}
-    world = world_for(task, seeds[:configurations] if configurations else seeds, **options)
+    chosen = {**recorded, **{name: value for name, value in given.items() if value is not None}, **(options or {})}
+    world = world_for(task, seeds[:configurations] if configurations else seeds, **chosen)
     check_fits(target.saved, world)
     return world
 

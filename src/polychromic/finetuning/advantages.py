@@ -29,7 +29,6 @@ from polychromic.core.control_variate import (
     slopes,
 )
 from polychromic.core.credit import set_advantages
-from polychromic.core.diversity import distinct_fraction
 from polychromic.core.objectives import best_of, mean_return, polychromic_objective, score_sets
 from polychromic.core.polychromic import polychromic_advantages
 from polychromic.core.returns import discounted_return, gae
@@ -37,6 +36,7 @@ from polychromic.core.sets import all_sets, disjoint_sets, random_sets
 from polychromic.errors import UserError
 from polychromic.finetuning.config import Config, in_unit_range, load_callable, scheduled
 from polychromic.finetuning.config_check import has_closed_form
+from polychromic.finetuning.diversities import diversity_of, sets_to_draw
 from polychromic.finetuning.rollouts import Rollouts, Targets
 from polychromic.policies.inference import row_hashes
 
@@ -45,17 +45,11 @@ OBJECTIVES: dict[str, Callable[..., Any]] = {
     "mean-return": mean_return,
     "best-of": best_of,
 }
-DIVERSITIES: dict[str, Callable[..., Any]] = {"distinct": distinct_fraction}
 # A set former gets (num_rollouts, set_size, num_sets, num_groups, rng) and returns indices [groups, M, n].
 SET_FORMERS: dict[str, Callable[..., Any]] = {
     "random": lambda rollouts, size, sets, groups, rng: random_sets(rollouts, size, sets, groups=(groups,), rng=rng),
     "disjoint": lambda rollouts, size, _, groups, rng: disjoint_sets(rollouts, size, groups=(groups,), rng=rng),
 }
-
-
-# What does not tell states apart: `mission` is a row of this iteration's table, and the configuration is in the key
-# anyway; `memory` sums up how a state was reached, so that hardly one would be met twice.
-NOT_PART_OF_THE_STATE = ("mission", "memory")
 
 
 @dataclass
@@ -67,7 +61,8 @@ class VisitCounts:
     def add(self, rollouts: Rollouts) -> NDArray[np.float64]:
         """Count this iteration's steps and return N(s_t, a_t) of each, [S]."""
         configurations = np.repeat(rollouts.configurations, np.diff(rollouts.offsets))
-        state = {name: value for name, value in rollouts.obs.items() if name not in NOT_PART_OF_THE_STATE}
+        named = rollouts.obs if rollouts.state_inputs is None else rollouts.state_inputs
+        state = {name: rollouts.obs[name] for name in named}
         keys = row_hashes({**state, "~task": configurations, "~action": rollouts.actions})
         distinct, which, times = np.unique(keys, return_inverse=True, return_counts=True)
         totals = np.empty(len(distinct))
@@ -139,6 +134,7 @@ def step_advantages(
         found = StepAdvantages(advantages, value_targets, by_sets, {"advantage_std": float(base.std()), **stats})
     found.stats["polychromic_share"] = float(found.by_sets.mean())
     found.stats["all_zero_groups"] = float((scored.largest == 0).mean())
+    found.stats.update(scored.stats)
     return found
 
 
@@ -148,6 +144,7 @@ class _Scored(NamedTuple):
     advantages: NDArray[np.float64]  # A_i of every member, [G, N]
     largest: NDArray[np.float64]  # the largest set score of each group, [G]
     without: Callable[[], NDArray[np.float64]]  # n · A_j of the others j in the group without i, [G, N, N − 1]
+    stats: dict[str, float]
 
 
 _Spread = tuple[NDArray[np.float64], NDArray[np.bool_], dict[str, float]]  # by step [S], where [S], stats
@@ -248,23 +245,33 @@ def _score_groups(rollouts: Rollouts, config: Config, rng: np.random.Generator) 
     labels = rollouts.labels[rollouts.groups]
     num_groups, size = labels.shape
     if has_closed_form(config):
-        return _Scored(*_over_all_sets(scaled, labels, config), lambda: _without_each(scaled, labels, config))
-    if config.num_sets == 0:
+        return _Scored(*_over_all_sets(scaled, labels, config), lambda: _without_each(scaled, labels, config), {})
+    draws = sets_to_draw(config)
+    if draws == 0:
         sets = np.broadcast_to(all_sets(size, config.set_size), (num_groups, *all_sets(size, config.set_size).shape))
     else:
         former = load_callable("set_former", config.set_former, SET_FORMERS)
-        sets = former(size, config.set_size, config.num_sets, num_groups, rng)
+        sets = former(size, config.set_size, draws, num_groups, rng)
+    diversity = diversity_of(config)
+    measured: list[float] = []
+
+    def of_sets(read: NDArray[Any]) -> Any:
+        found = diversity.of_sets(read)
+        measured.append(float(np.mean(found)))
+        return found
+
     scores = score_sets(
         sets,
         scaled,
-        labels=labels,
+        **diversity.of_groups(rollouts),
         objective=load_callable("objective", config.objective, OBJECTIVES),
-        diversity=load_callable("diversity", config.diversity, DIVERSITIES),
+        diversity=of_sets,
     )
     return _Scored(
         set_advantages(scores, sets, size, credit=config.credit),
         np.abs(scores).max(axis=-1),
-        lambda: credit_without_each(scores, np.asarray(sets), size, all_sets=config.num_sets == 0),
+        lambda: credit_without_each(scores, np.asarray(sets), size, all_sets=draws == 0),
+        {} if diversity.reads == "labels" else {"set_diversity": measured[0]},
     )
 
 

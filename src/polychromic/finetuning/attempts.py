@@ -14,8 +14,6 @@ from polychromic.finetuning.collect import label_visits
 from polychromic.finetuning.play import Successes, join_successes, play
 from polychromic.policies.inference import CACHED_ROWS, Evaluator
 
-NO_ACTION = -1  # fills `Attempts.actions` after the end of an attempt
-
 
 @dataclass(frozen=True, eq=False)
 class Attempts:
@@ -27,7 +25,7 @@ class Attempts:
     strategies: NDArray[np.uint64]  # which set of places (rooms) was visited: equal numbers, equal sets, [K]
     entropies: NDArray[np.float64]  # mean entropy of the policy over the steps, in nats, at the temperature played, [K]
     places: NDArray[np.int64]  # where it began and where it was after each step; nothing after its length, [K, H + 1]
-    actions: NDArray[np.int32]  # [K, H], NO_ACTION after the end
+    actions: NDArray[Any]  # [K, H, …], after the end as `Actions.blank` fills them (−1 for numbered actions)
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -53,7 +51,7 @@ def attempt(
 ) -> Attempts:
     """Play every row of `state` to its end with actions drawn from the policy.
 
-    temperature: of the softmax; 0 takes the most likely action.
+    temperature: of the policy's distribution; 0 takes the most likely action.
 
     With a key–value cache at most `CACHED_ROWS` rows are played together: more fit into no processor's own cache.
     """
@@ -81,12 +79,12 @@ def _attempt(evaluator: Evaluator, world: World, state: Any, rng: np.random.Gene
     num, horizon = len(state), int(world.horizon)
     rewards, lengths, successes = np.zeros(num, np.float32), np.zeros(num, np.int64), Successes(world, state)
     entropies = np.zeros(num)
-    actions = np.full((num, horizon), NO_ACTION, np.int32)
+    actions, distribution = world.actions.blank(num, horizon), evaluator.policy.distribution
     places = np.zeros((num, horizon + 1), np.int64)
     places[:, 0] = world.places(state)
     for step, moment in enumerate(play(evaluator, world, state, rng, temperature=temperature)):
         live = moment.live
-        entropies[live] += entropy(moment.outputs.logits, temperature)
+        entropies[live] += distribution.entropy(moment.outputs.logits, temperature)
         rewards[live] += moment.result.reward
         lengths[live] += 1
         actions[live, step] = moment.actions
@@ -95,14 +93,3 @@ def _attempt(evaluator: Evaluator, world: World, state: Any, rng: np.random.Gene
     row, column = np.nonzero(np.arange(horizon + 1) <= lengths[:, None])
     strategies = label_visits(row, places[row, column], num)
     return Attempts(rewards, successes.known, lengths, strategies, entropies / np.maximum(lengths, 1), places, actions)
-
-
-def entropy(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
-    """Entropy of softmax(logits / temperature) of each row, in nats: float64 [B]."""
-    if temperature == 0:
-        return np.zeros(len(logits))
-    scaled = logits.astype(np.float64) / temperature
-    scaled -= scaled.max(axis=1, keepdims=True)
-    weights = np.exp(scaled)
-    total = weights.sum(axis=1)
-    return np.asarray(np.log(total) - (weights * scaled).sum(axis=1) / total)

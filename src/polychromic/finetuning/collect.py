@@ -5,7 +5,7 @@ A trunk is a vine from the initial state, so one function, `roll`, plays both. A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polychromic.core.returns import discounted_return
-from polychromic.envs.protocol import World
+from polychromic.envs.protocol import Episode, World
 from polychromic.errors import UserError
 from polychromic.finetuning.play import Successes, join_successes, play
 from polychromic.finetuning.rollouts import Rollouts
+from polychromic.policies.distributions import CATEGORICAL, Distribution
 from polychromic.policies.inference import Evaluator
 
 # A fork rule gets the steps of one trunk and the number of forks, and returns the steps to fork at.
@@ -27,9 +28,10 @@ ForkRule = Callable[["TrunkSteps", int], Sequence[int]]
 class TrunkSteps:
     """What a fork rule may look at: one entry per step of one trunk of length T."""
 
-    logits: NDArray[np.float32]  # of the policy that played, divided by its temperature, [T, A]
+    logits: NDArray[np.float32]  # parameters of the distribution that actions were drawn from, [T, A]
     values: NDArray[np.float32]  # V(s_t), [T]
     returns: NDArray[np.float64]  # what was collected from s_t on, discounted, [T]
+    distribution: Distribution = CATEGORICAL  # that the logits are the parameters of
 
     def __len__(self) -> int:
         return len(self.values)
@@ -42,9 +44,7 @@ def spaced(trunk: TrunkSteps, num_forks: int) -> list[int]:
 
 def most_uncertain(trunk: TrunkSteps, num_forks: int) -> list[int]:
     """The p states with the highest policy entropy."""
-    shifted = trunk.logits - trunk.logits.max(axis=-1, keepdims=True)
-    log_probs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return _highest(-(np.exp(log_probs) * log_probs).sum(axis=-1), num_forks)
+    return _highest(trunk.distribution.entropies(trunk.logits), num_forks)
 
 
 def worst_predicted(trunk: TrunkSteps, num_forks: int) -> list[int]:
@@ -72,6 +72,7 @@ def collect(
     places_include_prefix: bool = False,
     temperature: float = 1.0,
     discount: float = 1.0,
+    with_features: bool = False,
 ) -> Rollouts:
     """N trunks of each configuration, then N vines from each of p states along every trunk: N + N²p for each.
 
@@ -84,21 +85,30 @@ def collect(
         forks_per_rollout: p; with 0 there are no vines, and the trunks of a configuration are one group.
         fork_rule: which steps of a trunk to fork at.
         initial_states_form_groups: whether the trunks of a configuration are a group of their own.
-        places_include_prefix: whether a vine's places count from the initial state on, and not from its fork.
+        places_include_prefix: whether a vine's places and features count from the initial state on, and not from its
+            fork.
         temperature: of the behaviour policy.
         discount: γ of the returns that fork rules see.
+        with_features: whether to ask `world.feature` of every trajectory.
     """
     configurations = np.asarray(configurations, np.int64)
     trunk_configurations = np.repeat(configurations, rollouts_per_state)
     forking = forks_per_rollout > 0
     trunks = roll(
-        evaluator, world, world.start(trunk_configurations), rng, temperature=temperature, keep_states=forking
+        evaluator,
+        world,
+        world.start(trunk_configurations),
+        rng,
+        temperature=temperature,
+        keep_states=forking,
+        keep_seen=with_features,
     )
     trunk_groups = np.arange(len(trunk_configurations)).reshape(len(configurations), rollouts_per_state)
     parts, part_configurations, groups = [trunks], [trunk_configurations], [trunk_groups]
     prefixes: list[tuple[int, int] | None] = [None] * len(trunk_configurations)
     if forking:
-        forks = _forks(trunks, fork_rule, forks_per_rollout, temperature, discount)
+        distribution = evaluator.policy.distribution
+        forks = _forks(trunks, fork_rule, forks_per_rollout, distribution, temperature, discount)
         state = world.concatenate([trunks.states[step][[trunks.row_at(step, trunk)]] for trunk, step in forks])
         memory = trunks.memory_at(forks)
         each = np.repeat(np.arange(len(forks)), rollouts_per_state)
@@ -109,6 +119,7 @@ def collect(
             rng,
             memory=None if memory is None else memory[each],
             temperature=temperature,
+            keep_seen=with_features,
         )
         parts.append(vines)
         part_configurations.append(trunk_configurations[np.array([trunk for trunk, _ in forks])][each])
@@ -118,7 +129,8 @@ def collect(
             groups = groups[1:]
     steps = _join(parts)
     all_configurations = np.concatenate(part_configurations)
-    labels = _place_labels(steps, trunks, prefixes if places_include_prefix else None)
+    counted = prefixes if places_include_prefix else None
+    labels, visited = _places_of(steps, trunks, counted)
     obs, tables = world.restricted(steps.obs, configurations)
     return Rollouts(
         obs=obs,
@@ -137,7 +149,19 @@ def collect(
         groups=np.concatenate(groups),
         num_trunks=len(trunk_configurations),
         horizon=int(world.horizon),
+        state_inputs=_state_inputs(evaluator, world, obs),
+        visited=visited,
+        features=_features(world, steps, trunks, counted) if with_features else None,
     )
+
+
+def _state_inputs(evaluator: Evaluator, world: World, obs: Iterable[str]) -> tuple[str, ...]:
+    """What distinguishes states: neither rows of the world's tables, nor the memory that `roll` puts beside its inputs.
+
+    Memory sums up how a state was reached, so that hardly one would be met twice.
+    """
+    ours = ("memory",) if evaluator.policy.memory_size and evaluator.policy.begin is None else ()
+    return tuple(name for name in obs if name not in (*world.table_inputs, *ours))
 
 
 FLAT = ("actions", "log_probs", "logits", "values", "rewards", "places")
@@ -148,7 +172,7 @@ class Steps:
     """Played trajectories, sorted by trajectory and then by time; flat arrays as in `Rollouts`."""
 
     obs: dict[str, NDArray[Any]]
-    actions: NDArray[np.int64]
+    actions: NDArray[Any]
     log_probs: NDArray[np.float32]
     logits: NDArray[np.float32]
     values: NDArray[np.float32]
@@ -159,6 +183,8 @@ class Steps:
     final_values: NDArray[np.float32]
     first_places: NDArray[np.int64]  # [K], before the first step
     places: NDArray[np.int64]  # [S], after each step
+    first_seen: dict[str, NDArray[Any]]  # [K, …], what the world showed before the first step; empty unless asked for
+    seen: dict[str, NDArray[Any]]  # [S, …], the same after each step
     states: list[Any]  # by time, the rows still live then; empty unless asked for
     live: list[NDArray[np.int64]]  # by time, the trajectory of each of those rows
     memories: list[NDArray[np.float32]]  # by time, what a policy with memory remembered
@@ -183,6 +209,7 @@ def roll(
     memory: NDArray[np.float32] | None = None,
     temperature: float = 1.0,
     keep_states: bool = False,
+    keep_seen: bool = False,
 ) -> Steps:
     """Play every row of `state` to its end under the policy and keep every step."""
     num = len(state)
@@ -190,6 +217,7 @@ def roll(
     columns: dict[str, list[NDArray[Any]]] = {}
     by_time: dict[str, Any] = {"states": [], "live": [], "memories": []}
     first_places = np.asarray(world.places(state))
+    first_seen = {name: np.asarray(value) for name, value in world.observe(state).items()} if keep_seen else {}
     terminated, final_values = np.zeros(num, bool), np.zeros(num, np.float32)
     successes = Successes(world, state)
     moments = play(evaluator, world, state, rng, memory=memory, temperature=temperature, keep_states=keep_states)
@@ -201,6 +229,8 @@ def roll(
             if moment.memory is not None:
                 by_time["memories"].append(moment.memory)
         row = {f"obs:{name}": value for name, value in moment.inputs.items()}
+        if keep_seen:
+            row |= {f"seen:{name}": np.asarray(value) for name, value in world.observe(moment.state).items()}
         if moment.memory is not None and memory_is_seen:
             row["obs:memory"] = moment.memory
         row |= {
@@ -228,6 +258,8 @@ def roll(
     arrays: dict[str, Any] = {name: flat[name] for name in FLAT}
     return Steps(
         obs={name.removeprefix("obs:"): value for name, value in flat.items() if name.startswith("obs:")},
+        seen={name.removeprefix("seen:"): value for name, value in flat.items() if name.startswith("seen:")},
+        first_seen=first_seen,
         **arrays,
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         terminated=terminated,
@@ -238,12 +270,15 @@ def roll(
     )
 
 
-def _forks(trunks: Steps, rule: ForkRule, num_forks: int, temperature: float, discount: float) -> list[tuple[int, int]]:
+def _forks(
+    trunks: Steps, rule: ForkRule, num_forks: int, distribution: Distribution, temperature: float, discount: float
+) -> list[tuple[int, int]]:
     """(trunk, step) of every fork, in order."""
     forks = []
     returns = discounted_return(trunks.rewards, trunks.offsets, discount=discount)
     for trunk, (start, end) in enumerate(zip(trunks.offsets[:-1], trunks.offsets[1:], strict=True)):
-        shown = TrunkSteps(trunks.logits[start:end] / temperature, trunks.values[start:end], returns[start:end])
+        logits = distribution.tempered(trunks.logits[start:end], temperature)
+        shown = TrunkSteps(logits, trunks.values[start:end], returns[start:end], distribution)
         returned = rule(shown, num_forks)
         try:
             steps = [int(step) for step in returned]
@@ -272,7 +307,9 @@ def _join(parts: Sequence[Steps]) -> Steps:
     ends = np.cumsum([part.offsets[-1] for part in parts])
     offsets = [parts[0].offsets] + [part.offsets[1:] + end for part, end in zip(parts[1:], ends, strict=False)]
     return Steps(
-        obs={name: np.concatenate([part.obs[name] for part in parts]) for name in parts[0].obs},
+        obs=_joined([part.obs for part in parts]),
+        seen=_joined([part.seen for part in parts]),
+        first_seen=_joined([part.first_seen for part in parts]),
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
         offsets=np.concatenate(offsets),
         success=join_successes([part.success for part in parts], [len(part.terminated) for part in parts]),
@@ -282,8 +319,15 @@ def _join(parts: Sequence[Steps]) -> Steps:
     )
 
 
-def _place_labels(steps: Steps, trunks: Steps, prefixes: Sequence[tuple[int, int] | None] | None) -> NDArray[np.uint64]:
-    """A number per trajectory for the set of places that it visited, its first and its last among them."""
+def _joined(parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+Prefixes = Sequence[tuple[int, int] | None]  # (trunk, step) that each trajectory was forked at; None for trunks
+
+
+def _places_of(steps: Steps, trunks: Steps, prefixes: Prefixes | None) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """A number per trajectory for the set of places that it visited, its first and its last among them; and the set."""
     lengths = np.diff(steps.offsets)
     trajectory = [np.arange(len(lengths)), np.repeat(np.arange(len(lengths)), lengths)]
     place = [steps.first_places, steps.places]
@@ -293,18 +337,76 @@ def _place_labels(steps: Steps, trunks: Steps, prefixes: Sequence[tuple[int, int
             before = trunks.places[trunks.offsets[trunk] : trunks.offsets[trunk] + step]
             place += [before, trunks.first_places[[trunk]]]
             trajectory.append(np.full(len(before) + 1, index))
-    return label_visits(np.concatenate(trajectory), np.concatenate(place), len(lengths))
+    return _labels_and_sets(np.concatenate(trajectory), np.concatenate(place), len(lengths))
+
+
+def _features(world: World, steps: Steps, trunks: Steps, prefixes: Prefixes | None) -> NDArray[np.float64]:
+    """What the world's `feature` says of every trajectory, [K, D]."""
+    vectors: list[NDArray[np.float64]] = []
+    for index in range(len(steps.offsets) - 1):
+        prefix = prefixes[index] if prefixes else None
+        vectors.append(_vector(world, _episode(steps, index, trunks, prefix)))
+        if vectors[-1].shape != vectors[0].shape:
+            raise UserError(
+                f"feature returned {len(vectors[0])} numbers for one episode and {len(vectors[-1])} for another; "
+                "they must be equally many"
+            )
+    return np.stack(vectors)
+
+
+def _episode(steps: Steps, index: int, trunks: Steps, prefix: tuple[int, int] | None) -> Episode:
+    """One trajectory, from its trunk's beginning on if there is a prefix."""
+    own = slice(steps.offsets[index], steps.offsets[index + 1])
+    parts = [(steps, own)]
+    first, at = steps, index
+    if prefix is not None:
+        trunk, step = prefix
+        start = trunks.offsets[trunk]
+        parts = [(trunks, slice(start, start + step)), *parts]
+        first, at = trunks, trunk
+
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(part, name)[where] for part, where in parts])
+
+    shown = {
+        name: np.concatenate([first.first_seen[name][[at]], *(part.seen[name][where] for part, where in parts)])
+        for name in steps.seen
+    }
+    return Episode(
+        observations=shown["observation"] if list(shown) == ["observation"] else shown,
+        actions=joined("actions"),
+        rewards=joined("rewards"),
+        places=np.concatenate([first.first_places[[at]], joined("places")]),
+    )
+
+
+def _vector(world: World, episode: Episode) -> NDArray[np.float64]:
+    assert world.feature is not None
+    try:
+        vector = np.asarray(world.feature(episode), np.float64)
+    except Exception as error:
+        raise UserError(f"feature raised {type(error).__name__}: {' '.join(str(error).split())}") from error
+    if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+        raise UserError(f"feature returned {vector!r}; it must be a vector of finite numbers")
+    return vector
 
 
 def label_visits(
     trajectories: NDArray[np.int64], places: NDArray[np.int64], num_trajectories: int
 ) -> NDArray[np.uint64]:
     """A number per trajectory for the set of places in its visits: trajectory `trajectories[i]` was at `places[i]`."""
+    return _labels_and_sets(trajectories, places, num_trajectories)[0]
+
+
+def _labels_and_sets(
+    trajectories: NDArray[np.int64], places: NDArray[np.int64], num_trajectories: int
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """`label_visits`, and which of all places each trajectory visited, [K, P]."""
     seen, which = np.unique(places, return_inverse=True)
     visited = np.zeros((num_trajectories, len(seen)), bool)
     visited[trajectories, which] = True
     # A sum of well-mixed numbers per place: equal sets have equal sums, different ones differ but for a chance of 2⁻⁶⁴.
-    return np.asarray((visited * _mixed(seen)).sum(axis=1, dtype=np.uint64))
+    return np.asarray((visited * _mixed(seen)).sum(axis=1, dtype=np.uint64)), visited
 
 
 def _mixed(places: NDArray[np.int64]) -> NDArray[np.uint64]:

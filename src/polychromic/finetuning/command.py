@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import tyro
 
 from polychromic.errors import UserError
-from polychromic.files import read_table
+from polychromic.files import parse_values, read_table
 from polychromic.finetuning.config import Config, make_config
 from polychromic.finetuning.config_check import functions_in
 from polychromic.finetuning.loop import Result, check_run, check_world, finetune
@@ -38,6 +38,8 @@ class Arguments:
     """Fine-tune a pretrained policy. The same command resumes an interrupted run.
 
     Writes a run directory with the resolved configuration, metrics, TensorBoard events, checkpoints and the policy.
+
+    Defaults belong to a task and a method: this help shows those of the TASK and --method that stand before --help.
     """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")] = ""
@@ -56,6 +58,8 @@ class Arguments:
     """A success after t steps pays 1 − time_penalty · t/H (grid tasks only, where it is 0.5 if not given)."""
     observation: str = ""
     """partial or full. Not given: what the policy was trained on."""
+    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=VALUE for an option of the task's own, such as is_slippery=false of FrozenLake-v1; may be repeated."""
     wandb: str = ""
     """Log to this Weights & Biases project too (needs polychromic[wandb]); WANDB_MODE=offline needs no network."""
     config: tyro.conf.OmitArgPrefixes[_Unchecked] = field(default_factory=_Unchecked)
@@ -81,6 +85,7 @@ def finetune_command(args: Sequence[str]) -> int:
         observation=given.observation,
         horizon=given.horizon,
         time_penalty=given.time_penalty,
+        options=parse_values("option", given.option),
     )
     check_world(world, saved, config)
     out = given.out or Path("runs") / f"{given.task}-{config.method}-{config.seed}"

@@ -64,7 +64,8 @@ class Config:
     set_size: int = 4
     """n: trajectories in a set."""
     num_sets: int = 4
-    """M: random sets per group. 0: all subsets, exactly (in closed form for the default objective and diversity)."""
+    """M: random sets per group. 0: all subsets, exactly (in closed form for the default objective and diversity); of
+    more than 2,000 that are compared by places or features, 2,000 are drawn."""
     set_former: str = "random"
     """random, disjoint (a partition of the group), or your own package.module:function."""
     credit: Literal["sum", "mean", "last"] = "sum"
@@ -76,7 +77,8 @@ class Config:
     objective: str = "polychromic"
     """polychromic, mean-return, best-of (pass@n), or your own package.module:function of (returns, diversity)."""
     diversity: str = "distinct"
-    """distinct (share of distinct sets of places), or your own package.module:function of labels."""
+    """distinct (share of distinct sets of places), jaccard (of these sets), vendi or cosine (of the world's features),
+    or your own package.module:function of labels, places or features."""
     window: int = 5
     """W: the polychromic advantage covers steps t … t + W of a trajectory; -1: all of its steps."""
     polychromic_weight: float = 1.0

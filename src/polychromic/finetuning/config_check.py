@@ -13,12 +13,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from polychromic.errors import UserError
 from polychromic.finetuning.functions import name_of
 
+# Diversities by similarity and not by equality. They have no closed form, and some of many sets are drawn.
+GRADED = ("jaccard", "vendi", "cosine")
 # Fields that hold the name of a function: these, or a user's own as package.module:function.
 NAMED_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "fork_rule": ("spaced", "most-uncertain", "worst-predicted"),
     "set_former": ("random", "disjoint"),
     "objective": ("polychromic", "mean-return", "best-of"),
-    "diversity": ("distinct",),
+    "diversity": ("distinct", *GRADED),
     "return_map": ("range", "clipped"),
 }
 # Objectives whose average over all sets needs no enumeration, with the diversities that this holds for (None: any).
@@ -232,7 +234,8 @@ def _check_all_sets(config: Any, size: int) -> None:
             raise UserError(
                 f"{name} is {value!r}, but num_sets = 0 takes all sets: give num_sets, or {name} = {default!r}"
             )
-    if not has_closed_form(config) and math.comb(size, config.set_size) > MOST_SETS:
+    enumerated = not has_closed_form(config) and config.diversity not in GRADED
+    if enumerated and math.comb(size, config.set_size) > MOST_SETS:
         raise UserError(
             f"num_sets is 0, but objective = {config.objective!r} with diversity = {config.diversity!r} has no closed "
             f"form and {size} rollouts have {math.comb(size, config.set_size):.3g} sets of set_size = "

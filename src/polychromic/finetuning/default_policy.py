@@ -40,7 +40,7 @@ def policy_for(world: World, *, hidden: Sequence[int] = (64, 64), seed: int = 0)
     if any(kind["kind"] == "numbers" and not _bounded(kind).all() for kind in known.values()):
         seen = _seen(world, [name for name, kind in known.items() if kind["kind"] == "numbers"], seed)
     inputs = [{"name": name, **_input(kind, first[name][0], seen.get(name))} for name, kind in known.items()]
-    policy = spaces_policy(inputs=inputs, num_actions=world.num_actions, hidden=tuple(hidden))
+    policy = spaces_policy(inputs=inputs, hidden=tuple(hidden), **world.actions.head())
     params = jax.tree.map(np.asarray, policy.init(jax.random.key(seed)))
     info = PolicyInfo(task=task_name(world), configurations=tuple(world.level_seeds), made={"seed": seed})
     return SavedPolicy(policy, params, info)
@@ -81,7 +81,7 @@ def _seen(world: World, names: Sequence[str], seed: int) -> Arrays:
         inputs = world.inputs(state)
         for name in names:
             parts[name].append(np.asarray(inputs[name]))
-        result = world.step(state, rng.integers(world.num_actions, size=len(state)))
+        result = world.step(state, world.actions.random(rng, len(state)))
         going = ~(result.terminated | result.truncated)
         if not going.any():
             break

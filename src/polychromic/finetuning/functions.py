@@ -51,5 +51,5 @@ def named_function(field: str, name: str) -> Callable[..., Any]:
 
 
 def local_functions(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Those of the settings that nobody can import."""
+    """Those of the settings that name functions without an importable name."""
     return {field: value for field, value in settings.items() if isinstance(value, str) and is_local(value)}

@@ -17,15 +17,16 @@ from polychromic.core.metrics import coverage, pass_at_k
 from polychromic.envs.protocol import World, check_is_world, description, task_name
 from polychromic.errors import Diverged, Notice, UserError
 from polychromic.files import read_lines
-from polychromic.finetuning.advantages import DIVERSITIES, OBJECTIVES, SET_FORMERS, VisitCounts, estimate
+from polychromic.finetuning.advantages import OBJECTIVES, SET_FORMERS, VisitCounts, estimate
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.finetuning.collect import FORK_RULES, collect
 from polychromic.finetuning.config import Config, in_unit_range, load_callable, make_config, scheduled
+from polychromic.finetuning.diversities import check_diversity, diversity_of
 from polychromic.finetuning.functions import local_functions
 from polychromic.finetuning.progress import Watcher, progress_bar
 from polychromic.finetuning.rollouts import Rollouts, Targets
 from polychromic.finetuning.run import Checkpoint, Run, Unsaved, check_folder, has_begun, is_done, kept_policy_name
-from polychromic.finetuning.settle import faint_signal, settle
+from polychromic.finetuning.settle import faint_signal, lonely_strategies, settle
 from polychromic.finetuning.update import Coefficients, Learner, all_finite, init_learner, update
 from polychromic.policies.files import PolicyInfo, SavedPolicy, load_policy, save_policy
 from polychromic.policies.fit import check_fits
@@ -80,8 +81,9 @@ def finetune(
                 watch(iteration, figures)
 
         result = _finetune(world, saved, config, None if out is None else Path(out), watching)
-    if faint := faint_signal(result.metrics, config):
-        warnings.warn(faint, Notice, stacklevel=2)
+    for told in (faint_signal(result.metrics, config), lonely_strategies(result.metrics, config)):
+        if told:
+            warnings.warn(told, Notice, stacklevel=2)
     return result
 
 
@@ -112,7 +114,7 @@ def check_run(world: World, policy: SavedPolicy, config: Config, out: Path | str
     load_callable("fork_rule", config.fork_rule, FORK_RULES)
     load_callable("set_former", config.set_former, SET_FORMERS)
     load_callable("objective", config.objective, OBJECTIVES)
-    load_callable("diversity", config.diversity, DIVERSITIES)
+    diversity_of(config)
     in_unit_range(config)
     check_world(world, policy, config)
     if out is not None:
@@ -138,10 +140,11 @@ def check_world(world: World, policy: SavedPolicy, config: Config) -> None:
             f"configurations_per_iteration is {config.configurations_per_iteration}, the world has "
             f"{world.num_configurations}; give {world.num_configurations} or fewer"
         )
-    if config.polychromic and not world.names_places:
+    check_diversity(world, config)
+    if config.ucb > 0 and not world.actions.repeat:
         raise UserError(
-            "the world names no places, so all rollouts would count as alike; "
-            "give from_gymnasium(place=…), or token_world(place=… or label=…)"
+            f"ucb is {config.ucb:g}, but the world's actions are {world.actions}; none is drawn twice, so counts "
+            "say nothing: give ucb = 0, or a method without -ucb"
         )
     if config.forks_per_rollout not in (0, Config.forks_per_rollout) and not world.can_fork:
         raise UserError(
@@ -261,6 +264,7 @@ def experience(world: World, saved: SavedPolicy, active: ActiveRun) -> Experienc
         places_include_prefix=config.places_include_prefix,
         temperature=config.temperature,
         discount=config.discount,
+        with_features=config.polychromic and diversity_of(config).reads == "features",
     )
     _refuse_not_finite("a reward", rollouts.rewards, "look at what the world pays")
     targets = estimate(rollouts, config, rng, progress=progress, visits=active.visits)

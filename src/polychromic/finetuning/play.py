@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polychromic.envs.protocol import StepResult, World
 from polychromic.errors import UserError
-from polychromic.policies.inference import Evaluator, Outputs, sample_actions
+from polychromic.policies.inference import Evaluator, Outputs
 
 
 class Moment(NamedTuple):
@@ -21,7 +21,7 @@ class Moment(NamedTuple):
     memory: NDArray[np.float32] | None  # what a policy with memory remembered, [L, memory_size]
     before: Any  # a copy of their states before the step; None unless asked for
     outputs: Outputs  # what the policy said
-    actions: NDArray[np.int64]  # [L]
+    actions: NDArray[Any]  # [L, …]
     log_probs: NDArray[np.float32]  # of the actions, [L]
     result: StepResult
     state: Any  # after the step; the next step changes it
@@ -47,11 +47,12 @@ def play(
     Args:
         evaluator: the policy.
         world: any world; `state` is one of its states, and is changed.
-        rng: draws the actions; one number per live row and step.
+        rng: draws the actions; as many numbers per live row and step as the policy's distribution takes.
         memory: what a policy with memory starts from; not given: as at the start of an episode.
-        temperature: of the softmax; 0 takes the most likely action.
+        temperature: of the policy's distribution; 0 takes the most likely action.
         keep_states: whether moments hold a copy of the states before the step.
     """
+    distribution = evaluator.policy.distribution
     live = np.arange(len(state))
     if memory is None and len(live):
         memory = evaluator.first_memory(world.inputs(state))
@@ -61,7 +62,7 @@ def play(
             raise UserError(f"world {world!r} did not end its episodes within its horizon of {step} steps")
         inputs = world.inputs(state)
         outputs = evaluator(inputs, memory)
-        actions, log_probs = sample_actions(outputs.logits, rng, temperature)
+        actions, log_probs = distribution.sample(outputs.logits, rng, temperature)
         before = state[np.arange(len(live))] if keep_states else None
         result = world.step(state, actions)
         moment = Moment(live, inputs, memory, before, outputs, actions, log_probs, result, state)

@@ -19,9 +19,9 @@ class Rollouts:
 
     obs: dict[str, NDArray[Any]]  # the policy's inputs, each [S, …]
     tables: dict[str, NDArray[Any]]  # shared by all steps (the missions of these configurations), indexed by `obs`
-    actions: NDArray[np.int64]  # [S]
+    actions: NDArray[Any]  # [S, …]
     log_probs: NDArray[np.float32]  # log π_β(a_t | s_t), [S]
-    logits: NDArray[np.float32]  # of π_β, [S, A]
+    logits: NDArray[np.float32]  # the parameters of π_β's distribution, [S, A]
     values: NDArray[np.float32]  # V(s_t), [S]
     rewards: NDArray[np.float32]  # [S]
     offsets: NDArray[np.int64]  # [K + 1]
@@ -33,6 +33,9 @@ class Rollouts:
     groups: NDArray[np.int64]  # trajectories that share their first state, [G, N]
     num_trunks: int  # trajectories 0 … num_trunks − 1 start at the initial state
     horizon: int = 0  # the most steps that a trajectory can have
+    state_inputs: tuple[str, ...] | None = None  # those of `obs` that distinguish states; None: all
+    visited: NDArray[np.bool_] | None = None  # which of the P places of all trajectories each of them visited, [K, P]
+    features: NDArray[np.float64] | None = None  # what the world's `feature` says of each, [K, D]; None: not asked
 
     @property
     def num_steps(self) -> int:

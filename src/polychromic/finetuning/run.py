@@ -14,7 +14,6 @@ done.json              present once the run is complete
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import jax
 import numpy as np
 
-from polychromic.errors import UserError
+from polychromic.errors import NO_SPACE, UserError
 from polychromic.files import (
     Count,
     checked,
@@ -56,7 +55,6 @@ BESIDE = (".lock", "cell.json", "cell.lock", "settings.json", "attempts.jsonl", 
 # Files that are replaced whole.
 WHOLE = ("config.json", "checkpoint.safetensors", "policy.safetensors", "policy-*.safetensors", "done.json")
 LOGS = ("metrics.jsonl", "evaluations.jsonl", TIMING)
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Header(TypedDict):

@@ -100,3 +100,14 @@ def faint_signal(metrics: Sequence[Mapping[str, Any]], config: Config) -> str:
         f"polychromic advantages were {share:.2%} of the size of GAE's: normalised together they hardly count; "
         "normalise = per-kind gives both the same weight (and return_range should be no wider than the task's returns)"
     )
+
+
+def lonely_strategies(metrics: Sequence[Mapping[str, Any]], config: Config) -> str:
+    """What to do if no two rollouts of a run were of one strategy, so that diversity said nothing; empty otherwise."""
+    counted = config.polychromic and config.objective == "polychromic" and config.diversity == "distinct"
+    if not counted or not metrics or min(line["distinct_per_group"] for line in metrics) < config.group_size:
+        return ""
+    return (
+        "no two rollouts of a group visited the same places: each is a strategy of its own, and diversity says "
+        "nothing; give a place= that names fewer places"
+    )

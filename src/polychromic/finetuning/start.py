@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from polychromic.envs.protocol import World
 from polychromic.envs.registry import spec_of, world_for
@@ -20,19 +21,27 @@ class Start(NamedTuple):
 
 
 def prepare(
-    task: str, policy: str = "", *, observation: str = "", horizon: int = 0, time_penalty: float | None = None
+    task: str,
+    policy: str = "",
+    *,
+    observation: str = "",
+    horizon: int = 0,
+    time_penalty: float | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Start:
     """The world of a task and the policy to fine-tune on it, checked to fit each other.
 
     policy: a shipped policy by name, or a file ("": the task's base policy); it names the configurations.
     observation, horizon, time_penalty: for tasks that have them; empty, 0 and None take the policy's or the task's.
+    options: any others that the task has.
     """
     saved = load_policy(policy or base_policy_of(task))
     seeds = saved.info.configurations
     if not seeds:
         raise UserError(f"policy: {saved.info.source} names no configurations to fine-tune on")
     shown = observation or saved.info.observation
-    world = world_for(task, seeds, observation=shown, horizon=horizon or None, time_penalty=time_penalty)
+    given = {"observation": shown, "horizon": horizon or None, "time_penalty": time_penalty, **(options or {})}
+    world = world_for(task, seeds, **given)
     check_fits(saved, world)
     return Start(world, saved)
 

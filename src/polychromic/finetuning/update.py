@@ -142,14 +142,14 @@ def _update_function(
         extra = () if memory is None else (memory,)
         forward = policy.sequences or policy.apply
         logits, value = forward(params, {**obs, **tables}, *extra)[:2]
-        log_probs = jax.nn.log_softmax(logits / temperature)
-        old = jax.nn.log_softmax(rows["logits"] / temperature)
+        new = policy.distribution.at(logits, temperature)
+        old = policy.distribution.at(rows["logits"], temperature)
         mean = functools.partial(jnp.average, weights=weight)
         advantage = rows["advantages"]
         if standardise:
             centred = advantage - mean(advantage)
             advantage = centred / (jnp.sqrt(mean(centred**2)) + 1e-8)
-        chosen = jnp.take_along_axis(log_probs, rows["actions"][..., None], axis=-1)[..., 0]
+        chosen = new.log_prob(rows["actions"])
         ratio = jnp.exp(chosen - rows["log_probs"])
         if clip > 0:
             clipped = jnp.clip(ratio, 1 - clip, 1 + clip)
@@ -158,8 +158,8 @@ def _update_function(
         else:
             policy_loss, clip_fraction = -mean(chosen * advantage), jnp.zeros(())
         value_loss = mean((value - rows["value_targets"]) ** 2)
-        kl = mean((jnp.exp(old) * (old - log_probs)).sum(axis=-1))
-        entropy = mean(-(jnp.exp(log_probs) * log_probs).sum(axis=-1))
+        kl = mean(old.kl(new))
+        entropy = mean(new.entropy())
         total = policy_loss + value_coefficient * value_loss + coefficients.kl * kl - coefficients.entropy * entropy
         return total, (policy_loss, value_loss, kl, clip_fraction, entropy)
 

@@ -16,7 +16,8 @@ answer, different from every other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+import itertools
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -32,6 +33,8 @@ from polychromic.integrations.completions import Completion
 
 # What becomes of a group whose judge gives no answer: the run stops, its advantages are 0, or its texts are compared.
 ON_FAILURE = ("error", "skip", "text")
+# What can be iterated over but has no order of completions, or is made of letters.
+UNORDERED = (str, bytes, Mapping, Set)
 # Rewards come as 32-bit floats, so one that is meant to be 1 may be a little less or more.
 REWARD_TOLERANCE = 1e-6
 
@@ -170,6 +173,13 @@ class Comparison:
 def label_codes(labels: Sequence[Sequence[Hashable]]) -> Ints:
     """Hashable labels [G][N] as integers [G, N]; equal integers mean equal labels."""
     codes: dict[Hashable, int] = {}
+    try:
+        return _codes(labels, codes)
+    except Exception as error:  # of a class of the user's own
+        raise UserError(f"labels cannot be compared: {told(error)}") from error
+
+
+def _codes(labels: Sequence[Sequence[Hashable]], codes: dict[Hashable, int]) -> Ints:
     return np.array([[codes.setdefault(label, len(codes)) for label in group] for group in labels], np.int64)
 
 
@@ -192,6 +202,11 @@ def reward_bounds(reward_range: Any) -> tuple[float, float]:
     return low, high
 
 
+def threshold_of(threshold: Any, reward_range: tuple[float, float]) -> float:
+    """The reward from which on a completion counts as right: the one given, or the highest."""
+    return reward_range[1] if threshold is None else real_number("success_threshold", threshold, *reward_range)
+
+
 def rewards_of(
     values: Any,
     count: int,
@@ -204,13 +219,8 @@ def rewards_of(
     names: what an error calls each completion; none: by its number.
     """
     low, high = reward_bounds(reward_range)
-    try:
-        rewards = [float("nan") if value is None else float(value) for value in values]
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{source} returned {values!r:.80}; it must return one number per completion") from (error)
-    if len(rewards) != count:
-        raise UserError(f"{source} returned {len(rewards)} rewards for {count} completions")
-    raw = np.array(rewards, np.float64)
+    given = numbers_of(values, count, source)
+    raw = np.array([np.nan if value is None else value for value in given], np.float64)
     bad = ~np.isfinite(raw) | (raw < low - REWARD_TOLERANCE) | (raw > high + REWARD_TOLERANCE)
     if bad.any():
         row = int(bad.argmax())
@@ -227,6 +237,29 @@ def rewards_of(
     return raw, np.clip((raw - low) / (high - low), 0.0, 1.0)
 
 
+def numbers_of(values: Any, count: int, source: str) -> list[float | None]:
+    """One number or None per completion from what a user's function returned; anything else is refused."""
+    try:
+        if isinstance(values, UNORDERED):
+            raise TypeError(f"a {type(values).__name__} is not a list of numbers")
+        found = [None if value is None else number_of(value) for value in itertools.islice(values, count + 1)]
+    except Exception as error:  # a generator may raise anything
+        raise UserError(
+            f"{source} returned {brief(values)}; it must return one number per completion ({told(error)})"
+        ) from error
+    if len(found) != count:
+        number = len(values) if hasattr(values, "__len__") else "more" if len(found) > count else len(found)
+        raise UserError(f"{source} returned {number} rewards for {count} completions")
+    return found
+
+
+def number_of(value: Any) -> float:
+    """A real number as a float; texts of numbers and complex numbers are none."""
+    if isinstance(value, str | bytes | complex | np.complexfloating):
+        raise TypeError(f"{brief(value)} is not a real number")
+    return float(value)
+
+
 def right_answers(rewards: Floats, threshold: float) -> NDArray[np.bool_]:
     """Which rewards reach the threshold, up to rounding."""
     return np.asarray(rewards >= threshold - REWARD_TOLERANCE)
@@ -234,6 +267,19 @@ def right_answers(rewards: Floats, threshold: float) -> NDArray[np.bool_]:
 
 def _empty(completion: str) -> bool:
     return not completion.strip()
+
+
+def told(error: Exception) -> str:
+    """The error of a user's function in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def brief(value: Any) -> str:
+    """The beginning of what a user's function returned, in one line."""
+    try:
+        return " ".join(repr(value).split())[:80]
+    except Exception:  # of a class of the user's own
+        return f"a {type(value).__name__}"
 
 
 def _shown(completion: str) -> str:
@@ -245,7 +291,7 @@ def _label(key: Callable[[Completion], Hashable], completion: Any) -> Hashable:
         label = key(completion)
     except Exception as error:
         raise UserError(
-            f"key raised {type(error).__name__}: {error} on the completion {_shown(completion)}; "
+            f"key raised {told(error)} on the completion {_shown(completion)}; "
             "return a label for answers that cannot be read too, None for example"
         ) from error
     return _hashable("key", label, completion)
@@ -254,10 +300,10 @@ def _label(key: Callable[[Completion], Hashable], completion: Any) -> Hashable:
 def _hashable(source: str, label: Hashable, completion: str) -> Hashable:
     try:
         hash(label)
-    except TypeError as error:
+    except Exception as error:  # of a class of the user's own
         raise UserError(
-            f"{source} returned {type(label).__name__} for the completion {_shown(completion)}: {error}; labels must "
-            "be hashable, a string or a tuple for example"
+            f"{source} returned {type(label).__name__} for the completion {_shown(completion)}: {told(error)}; labels "
+            "must be hashable, a string or a tuple for example"
         ) from error
     check_label(label, f"what {source} returned for the completion {_shown(completion)}")
     return label
@@ -268,6 +314,8 @@ def _of_judge(prompt: Any, texts: list[Any]) -> Generator[tuple[Any, ...], Any, 
 
 
 def _judged(labels: Any, prompt: Any, texts: list[str]) -> list[Hashable]:  # noqa: ARG001
+    if isinstance(labels, UNORDERED):
+        raise UserError(f"judge returned {brief(labels)}; it must return a list of {len(texts)} labels, in order")
     labels = list(labels)
     if len(labels) != len(texts):
         raise UserError(f"judge returned {len(labels)} labels for {len(texts)} completions")
@@ -293,6 +341,8 @@ def _of_equivalence(prompt: Any, texts: list[Any]) -> Generator[tuple[Any, ...],
 
 
 def _same(answer: Any, prompt: Any, first: str, second: str) -> bool:  # noqa: ARG001
+    if not isinstance(answer, bool | np.bool_):
+        raise UserError(f"equivalent returned {brief(answer)} for {_shown(first)}; it must return True or False")
     return bool(answer)
 
 
@@ -302,7 +352,7 @@ def _named(error: Exception, source: str, group: Sequence[str]) -> UserError:
         return error
     where = f"{len(group)} completions, the first {_shown(group[0])}"
     named = UserError(
-        f"{source} raised {type(error).__name__}: {error} on {where}; "
+        f"{source} raised {told(error)} on {where}; "
         "on_failure='skip' or 'text' trains on, and calls=Calls(retries=…) tries again"
     )
     named.__cause__ = error
@@ -314,16 +364,21 @@ def _vectors(embed: Callable[[list[Any]], ArrayLike], completions: Sequence[str]
     if not texts:
         return [None] * len(completions)
     try:
-        vectors = np.asarray(embed(texts), np.float64)
+        found = np.asarray(embed(texts))
+        if found.dtype.kind in "cUSMm":
+            raise TypeError(f"{found.dtype} is not a type of real numbers")
+        vectors = found.astype(np.float64)
     except Exception as error:
-        raise UserError(f"embed raised {type(error).__name__}: {error} on {len(texts)} completions") from error
+        raise UserError(f"embed raised {told(error)} on {len(texts)} completions") from error
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise UserError(f"embed returned shape {vectors.shape}; {len(texts)} completions need [{len(texts)}, features]")
-    useless = ~np.isfinite(vectors).all(axis=1) | (vectors == 0).all(axis=1)
+    with np.errstate(all="ignore"):
+        lengths = np.square(vectors).sum(axis=1)
+    useless = ~np.isfinite(lengths) | (lengths == 0)
     if useless.any():
         raise UserError(
-            f"embed returned a vector of zeros or with NaN for {_shown(texts[int(useless.argmax())])}; "
-            "cosine similarity needs a direction"
+            f"embed returned a vector of zeros or with NaN for {_shown(texts[int(useless.argmax())])}, or one that is "
+            "too short or too long; cosine similarity needs a direction"
         )
     rest = iter(vectors)
     return [None if _empty(text) else next(rest) for text in completions]

@@ -14,13 +14,10 @@ from polychromic.core.checks import Floats, Seed, one_of, real_number, whole_num
 from polychromic.core.credit import CREDITS
 from polychromic.core.metrics import pass_at_k
 from polychromic.core.polychromic import mean_set_score, polychromic_advantages, polychromic_kernel_advantages
-from polychromic.core.sets import MOST_ENUMERATED_SETS
+from polychromic.core.sets import MOST_ENUMERATED_SETS, MOST_GRADED_SETS
 from polychromic.errors import UserError
 from polychromic.integrations.answers import Likeness, distinct_labels
 
-# The Vendi score has no closed form. Groups with more sets than this are sampled unless all are asked for: 2,000 sets
-# of a group of 32 give advantages that correlate 0.99 with those of all 35,960, in a thirtieth of the time.
-MOST_KERNEL_SETS = 2_000
 # Sets over which the metrics of a kernel are averaged; those of labels are exact.
 MOST_SETS_IN_METRICS = 256
 
@@ -36,7 +33,7 @@ class SetSettings:
         credit: 'sum', the set policy gradient regrouped by completion, or 'mean', over the sets that hold a
             completion. Over all sets they are the same.
         homogeneous_zero: the paper's rule that a set of completions that are all alike has diversity 0, not 1/n.
-        scale: what advantages are multiplied with: a number, the same for the whole run, or 'batch', one over their
+        scale: what advantages are multiplied by: a number, the same for the whole run, or 'batch', one over their
             standard deviation in the batch. It changes their size, never their proportions.
     """
 
@@ -94,7 +91,7 @@ class SetSettings:
         """How many sets are scored where there is no closed form."""
         if self.num_sets != "auto":
             return self.num_sets
-        return "all" if comb(group_size, self.set_size) <= MOST_KERNEL_SETS else MOST_KERNEL_SETS
+        return "all" if comb(group_size, self.set_size) <= MOST_GRADED_SETS else MOST_GRADED_SETS
 
 
 # The settings by name, as keyword arguments. 'paper' is the paper's N = 8, n = 4, M = 4; 'poly-epo' is the authors'

@@ -1,7 +1,8 @@
-"""Minari datasets of MiniGrid and BabyAI levels, read and written as plain arrays (needs `polychromic[minari]`).
+"""Minari datasets, read and written as plain arrays (needs `polychromic[minari]`).
 
-The layout is that of `minigrid/BabyAI-*/optimal-v0` and `D4RL/minigrid/fourrooms-v0`: observations are dicts of
-`image` (uint8, object, colour and state of each cell), `direction` and `mission`, one more of them than actions.
+`recorded_episodes` reads any of them. The others know MiniGrid and BabyAI levels; their layout is that of
+`minigrid/BabyAI-*/optimal-v0` and `D4RL/minigrid/fourrooms-v0`: observations are dicts of `image` (uint8, object,
+colour and state of each cell), `direction` and `mission`, one more of them than actions.
 """
 
 from __future__ import annotations
@@ -30,11 +31,7 @@ class MinariEpisode(NamedTuple):
 
 def read_minari(dataset_id: str) -> tuple[str, list[MinariEpisode]]:
     """The Gymnasium id and the episodes of a local Minari dataset."""
-    minari = _minari()
-    try:
-        dataset = minari.load_dataset(dataset_id)
-    except (FileNotFoundError, ValueError, KeyError) as error:
-        raise UserError(f"{dataset_id}: Minari cannot load this dataset ({error}); see `minari list local`") from error
+    dataset = _loaded(dataset_id)
     spec = dataset.spec.env_spec
     if spec is None:
         raise UserError(f"{dataset_id}: env_spec is missing, so the level it was made on is not known")
@@ -65,6 +62,11 @@ def read_minari(dataset_id: str) -> tuple[str, list[MinariEpisode]]:
             )
         )
     return str(spec.id), episodes
+
+
+def recorded_episodes(dataset_id: str) -> list[tuple[Any, NDArray[Any]]]:
+    """Observations (one more than actions) and actions of every episode of a local dataset, of any spaces."""
+    return [(episode.observations, np.asarray(episode.actions)) for episode in _loaded(dataset_id).iterate_episodes()]
 
 
 def write_minari(dataset_id: str, env: Any, episodes: Sequence[MinariEpisode], algorithm: str) -> None:
@@ -117,6 +119,15 @@ def write_minari(dataset_id: str, env: Any, episodes: Sequence[MinariEpisode], a
             data_format="hdf5",
             jpeg_encoding=False,  # codes, not pictures: they must come back exactly
         )
+
+
+def _loaded(dataset_id: str) -> Any:
+    try:
+        return _minari().load_dataset(dataset_id)
+    except (FileNotFoundError, ValueError, KeyError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{dataset_id}: Minari cannot load this dataset ({error}); see `minari list local`") from error
 
 
 def _minari() -> Any:

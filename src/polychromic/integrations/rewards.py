@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 
-from polychromic.core.checks import float_array
+from polychromic.core.checks import float_array, real_number
 from polychromic.errors import UserError
+from polychromic.integrations.answers import brief, number_of, numbers_of, told
 from polychromic.integrations.calls import Cache, Calls, Failure, answer_all, is_asynchronous, run_in_loop
 from polychromic.integrations.completions import Completion
+
+LARGEST = 1e15  # no reward comes near
 
 # What TRL passes to a reward function beside the columns of the data set.
 NOT_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
@@ -34,6 +38,16 @@ def columns_of(prompts: Sequence[Any], completions: Sequence[Any], columns: dict
     ]
 
 
+def named_call(name: str, function: Callable[..., Any], *given: Any, **more: Any) -> Any:
+    """The answer of a user's function; its error is told in one line that names it."""
+    try:
+        return function(*given, **more)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{name} raised {told(error)}") from error
+
+
 def each_completion(
     function: Callable[[Completion], Any], *, calls: Calls | None = None, fallback: float | None = None
 ) -> RewardFunction:
@@ -45,6 +59,8 @@ def each_completion(
         fallback: the reward of a completion for which it has failed to the last try; none: the run stops. The share of
             such completions is logged as `polychromic/failed_rewards`.
     """
+    if fallback is not None:
+        real_number("fallback", fallback, -LARGEST, LARGEST)
     cache = Cache(calls.cache_size if calls is not None else 0)
 
     def question(completion: Completion) -> Generator[tuple[Any, ...], Any, Any]:
@@ -57,7 +73,7 @@ def each_completion(
         if failures and fallback is None:
             error = failures[0].error
             raise UserError(
-                f"{name} raised {type(error).__name__}: {error} for {len(failures)} of {len(asked)} completions; "
+                f"{name} raised {told(error)} for {len(failures)} of {len(asked)} completions; "
                 "calls=Calls(retries=…) tries again, fallback=0.0 gives them that reward"
             ) from error
         if fallback is not None and "log_metric" in columns:
@@ -70,16 +86,19 @@ def each_completion(
 
 def _number(value: Any, completion: Completion) -> float:
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise UserError(f"the reward of {str(completion)[:80]!r} is {value!r}; it must be a number") from None
+        number = number_of(value)
+    except Exception:  # of a class of the user's own
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"the reward of {str(completion)[:80]!r} is {brief(value)}; it must be a finite number")
+    return number
 
 
 def combine(*functions: Callable[..., Any], weights: Sequence[float] | None = None) -> RewardFunction:
     """One reward function, the weighted sum of several, as the trainer would add them up.
 
-    What a function returns as None counts as nothing, as in TRL. Asynchronous functions are waited for together. Each
-    function's mean is logged as `polychromic/rewards/<its name>`.
+    What a function returns as None counts as nothing, as in TRL; NaN and infinity are refused. Asynchronous functions
+    are waited for together. Each function's mean is logged as `polychromic/rewards/<its name>`.
 
     Args:
         functions: reward functions as TRL calls them.
@@ -94,17 +113,23 @@ def combine(*functions: Callable[..., Any], weights: Sequence[float] | None = No
 
     def combined(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         given = {"prompts": prompts, "completions": completions, **columns}
-        found = [function(**given) for function in functions]
+        found = [named_call(name, function, **given) for name, function in zip(names, functions, strict=True)]
         waiting = [i for i, function in enumerate(functions) if is_asynchronous(function)]
         if waiting:
-            answers = run_in_loop(_together([found[i] for i in waiting]))
+            work = _together([found[i] for i in waiting])
+            answers = named_call("+".join(names[i] for i in waiting), run_in_loop, work)
             for i, answer in zip(waiting, answers, strict=True):
                 found[i] = answer
         values = np.full((len(functions), len(completions)), np.nan)
         for name, row, rewards in zip(names, values, found, strict=True):
-            if len(rewards) != len(completions):
-                raise UserError(f"{name} returned {len(rewards)} rewards for {len(completions)} completions")
-            row[:] = [np.nan if reward is None else float(reward) for reward in rewards]
+            numbers = numbers_of(rewards, len(completions), name)
+            for place, number in enumerate(numbers):
+                if number is not None and not math.isfinite(number):
+                    raise UserError(
+                        f"{name} returned {number} for completion {place}; it must be a finite number, or None for one "
+                        "that does not count"
+                    )
+            row[:] = [np.nan if number is None else number for number in numbers]
             if "log_metric" in columns and not np.isnan(row).all():
                 columns["log_metric"](f"polychromic/rewards/{name}", float(np.nanmean(row)))
         sums = np.nansum(values * factors[:, None], axis=0)

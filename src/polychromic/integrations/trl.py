@@ -21,11 +21,11 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from polychromic.core.checks import flag, one_of, whole_number
 from polychromic.errors import UserError
-from polychromic.integrations.answers import Comparison, reward_bounds, rewards_of, right_answers
+from polychromic.integrations.answers import Comparison, reward_bounds, rewards_of, right_answers, threshold_of
 from polychromic.integrations.calls import Calls, is_asynchronous, run_in_loop
 from polychromic.integrations.completions import Completion, content_of
 from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_metrics, scaled
-from polychromic.integrations.rewards import columns_of, combine, each_completion
+from polychromic.integrations.rewards import columns_of, combine, each_completion, named_call
 
 __all__ = [
     "PRESETS",
@@ -98,7 +98,7 @@ class PolychromicReward:
         set_size, num_sets, credit, homogeneous_zero: the sets and their credit, as in
             `polychromic.integrations.group_sets.SetSettings`. `**PRESETS["paper"]` and `**PRESETS["poly-epo"]` set
             them all.
-        scale: what advantages are multiplied with: a number, or 'batch' to make their standard deviation 1, as TRL
+        scale: what advantages are multiplied by: a number, or 'batch' to make their standard deviation 1, as TRL
             does with its own, so that `beta` and learning rates mean what they mean there.
         reward_range: (lowest, highest) reward; rewards are mapped linearly from it to [0, 1].
         success_threshold: the reward from which on a completion counts as right in `pass@n`,
@@ -134,7 +134,7 @@ class PolychromicReward:
         self.wrong_alike = flag("wrong_alike", wrong_alike)
         self.sets = SetSettings(set_size, num_sets, credit, homogeneous_zero, scale)
         self.reward_range = reward_bounds(reward_range)
-        self.success_threshold = float(max(reward_range) if success_threshold is None else success_threshold)
+        self.success_threshold = threshold_of(success_threshold, self.reward_range)
         self.seed = whole_number("seed", seed, at_least=0)
         self.__name__ = "polychromic"  # TRL names the columns of its logs by it
         self.raw = _RawReward(self, getattr(reward_fn, "__name__", "raw_reward"))
@@ -205,10 +205,11 @@ class PolychromicReward:
 
     def _read(self, prompts: list[Any], completions: list[Any], columns: dict[str, Any]) -> list[tuple[Any, ...]]:
         """Per completion of this process: prompt text, reward, reward in [0, 1], item to compare by, prompt."""
-        values = self.reward_fn(prompts=prompts, completions=completions, **columns)
+        name = f"reward_fn '{self.raw.__name__}'"
+        values = named_call(name, self.reward_fn, prompts=prompts, completions=completions, **columns)
         if is_asynchronous(self.reward_fn):
-            values = run_in_loop(values)
-        raw, returns = rewards_of(values, len(completions), self.reward_range, f"reward_fn '{self.raw.__name__}'")
+            values = named_call(name, run_in_loop, values)
+        raw, returns = rewards_of(values, len(completions), self.reward_range, name)
         items = self.comparison.of_completions(columns_of(prompts, completions, columns))
         shared_prompts = prompts if self.comparison.needs_whole_groups else [None] * len(prompts)
         return list(zip(map(_prompt_text, prompts), raw, returns, items, shared_prompts, strict=True))

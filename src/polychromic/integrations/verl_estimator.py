@@ -46,6 +46,7 @@ class Responses(NamedTuple):
     metrics: dict[str, float]
 
 
+PER_ROW = ("completions", "sessions", "places", "padding")
 _RESPONSES: ContextVar[Responses | None] = ContextVar("polychromic_responses", default=None)
 
 
@@ -92,6 +93,7 @@ def polychromic_estimator(
 def advantages_of_rows(rewards: Floats, uids: Sequence[Any], responses: Responses) -> Floats:
     """The advantage of each row: of its session's last output, among those of its group; 0 for padding."""
     settings = responses.settings
+    _check_rows(rewards, uids, responses)
     last = _last_outputs(responses)
     groups, num_incomplete = _groups_by_size(list(last.values()), uids, settings)
     advantages = np.zeros(len(rewards))
@@ -137,6 +139,16 @@ def advantages_of_rows(rewards: Floats, uids: Sequence[Any], responses: Response
         [0.0 if padding else advantages[last[session]]
          for padding, session in zip(responses.padding, responses.sessions, strict=True)]
     )  # fmt: skip
+
+
+def _check_rows(rewards: Floats, uids: Sequence[Any], responses: Responses) -> None:
+    """Refuse a batch whose parts do not have the same rows."""
+    parts = {"rewards": rewards, "group ids": uids, **{name: getattr(responses, name) for name in PER_ROW}}
+    lengths = {name: len(part) for name, part in parts.items()}
+    if len(set(lengths.values())) > 1:
+        raise UserError(
+            f"the batch has {', '.join(f'{count} {name}' for name, count in lengths.items())}; a row has one of each"
+        )
 
 
 def _last_outputs(responses: Responses) -> dict[str, int]:

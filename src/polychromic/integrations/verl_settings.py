@@ -9,7 +9,7 @@ from typing import Any
 
 from polychromic.core.checks import flag, one_of, whole_number
 from polychromic.errors import UserError
-from polychromic.integrations.answers import Comparison, reward_bounds
+from polychromic.integrations.answers import Comparison, reward_bounds, threshold_of
 from polychromic.integrations.calls import Calls
 from polychromic.integrations.group_sets import PRESETS, SetSettings
 
@@ -70,7 +70,6 @@ def section_settings(section: Mapping[str, Any]) -> VerlSettings:
     chosen: dict[str, Any] = dict(PRESETS[preset]) if preset is not None else {}
     chosen |= {name: section[name] for name in set_names if section.get(name) is not None}
     low, high = reward_bounds(section.get("reward_range") or (0.0, 1.0))
-    threshold = section.get("success_threshold")
     return VerlSettings(
         comparison=Comparison(
             **functions,
@@ -82,7 +81,7 @@ def section_settings(section: Mapping[str, Any]) -> VerlSettings:
         columns=tuple(map(str, section.get("columns", COLUMNS))),
         sets=SetSettings(**chosen),
         reward_range=(low, high),
-        success_threshold=float(high if threshold is None else threshold),
+        success_threshold=threshold_of(section.get("success_threshold"), (low, high)),
         incomplete_groups=one_of(
             f"{NAME}.incomplete_groups", section.get("incomplete_groups", "error"), ("error", "skip")
         ),

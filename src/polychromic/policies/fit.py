@@ -43,6 +43,11 @@ def _untraceable(policy: Policy, params: Any, world: World) -> str:
     if not isinstance(params, Mapping) or set(params) != {"actor", "critic"}:
         groups = ", ".join(map(str, params)) if isinstance(params, Mapping) else type(params).__name__
         return f"its parameters are grouped as {groups}; they must have the two groups actor and critic"
+    if policy.distribution.name != world.actions.distribution:
+        return (
+            f"its actions are drawn from a {policy.distribution.name} distribution; the world's actions are "
+            f"{world.actions}, for which it must be {world.actions.distribution}"
+        )
     inputs = world.inputs(world.start(np.zeros(ROWS, np.int64)))
     seen = {name: np.asarray(value) for name, value in inputs.items()}
     memory = (np.zeros((ROWS, policy.memory_size), np.float32),) if policy.memory_size else ()
@@ -58,13 +63,13 @@ def _untraceable(policy: Policy, params: Any, world: World) -> str:
         parts = "logits, value and memory" if policy.memory_size else "logits and value"
         count = len(outputs) if isinstance(outputs, tuple | list) else 1
         return f"apply returns {count} {'array' if count == 1 else 'arrays'}; it must return {parts}"
-    expected = {"logits": (ROWS, world.num_actions), "value": (ROWS,), "memory": (ROWS, policy.memory_size)}
+    expected = {"logits": (ROWS, world.actions.outputs), "value": (ROWS,), "memory": (ROWS, policy.memory_size)}
     for (part, shape), output in zip(expected.items(), outputs, strict=False):
         if tuple(output.shape) != shape:
             rows, *rest = output.shape or ("",)
             given = ", ".join(["B" if rows == ROWS else str(rows), *map(str, rest)])
             right = ", ".join(["B", *map(str, shape[1:])])
-            more = f": the world has {world.num_actions} actions" if part == "logits" else ""
+            more = f": {world.actions.explain_outputs()}" if part == "logits" else ""
             return f"apply returns {part} of shape [{given}]; it must be [{right}]{more}"
     return ""
 

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from polychromic.errors import UserError
 from polychromic.policies.protocol import Params, Policy
 
 # Batches are padded to one of these sizes, larger ones are cut into pieces of the last: few shapes are compiled.
@@ -19,7 +18,10 @@ CACHED_ROWS = 512  # maximum rows per call of a policy with a key–value cache
 
 
 class Outputs(NamedTuple):
-    """logits float32 [B, A], value float32 [B], memory float32 [B, memory_size] (None for a memoryless policy)."""
+    """logits float32 [B, A], value float32 [B], memory float32 [B, memory_size] (None for a memoryless policy).
+
+    Logits are the parameters of the policy's distribution.
+    """
 
     logits: NDArray[np.float32]
     value: NDArray[np.float32]
@@ -143,29 +145,6 @@ class _Known(NamedTuple):
         """The outputs of rows that are all known."""
         places = np.searchsorted(self.keys, keys)
         return Outputs(self.logits[places], self.value[places], None)
-
-
-def sample_actions(
-    logits: NDArray[Any], rng: np.random.Generator, temperature: float = 1.0
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Draw an action per row from softmax(logits / temperature): actions int64 [B], their log-probabilities [B].
-
-    One uniform number per row is drawn, whatever the number of actions. temperature 0 takes the most likely action.
-    """
-    if temperature < 0:
-        raise UserError(f"temperature is {temperature}; it must be at least 0")
-    if temperature == 0:
-        actions = np.argmax(logits, axis=1)
-        return actions, np.zeros(len(logits), np.float32)
-    scaled = logits if temperature == 1 else logits / temperature
-    scaled = scaled - scaled.max(axis=1, keepdims=True)
-    weights = np.exp(scaled, dtype=np.float64)
-    cumulative = np.cumsum(weights, axis=1)
-    total = cumulative[:, -1]
-    draws = rng.random(len(logits)) * total
-    actions = (draws[:, None] >= cumulative[:, :-1]).sum(axis=1)
-    chosen = np.take_along_axis(scaled, actions[:, None], axis=1)[:, 0]
-    return actions, (chosen - np.log(total)).astype(np.float32)
 
 
 def row_hashes(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:

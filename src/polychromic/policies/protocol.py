@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from polychromic.policies.distributions import CATEGORICAL, Distribution
+
 Params = Any  # a pytree of arrays with the top-level keys "actor" and "critic"
 Observation = Mapping[str, Any]  # arrays with one row per episode, and the tables that they index
 
@@ -17,8 +19,10 @@ class Policy:
     `init(key) -> params`: a pytree with the top-level keys "actor" and "critic", two groups that the optimiser may
     treat differently (no array belongs to both).
 
-    `apply(params, obs) -> (logits float32 [B, A], value float32 [B])`: pure and jittable. `obs` is a dict of arrays:
-    what the world's `inputs` give, one row per episode, and its `tables`, which are shared. A grid world gives
+    `apply(params, obs) -> (logits float32 [B, A], value float32 [B])`: pure and jittable. Logits are the parameters of
+    `distribution`, which actions are drawn from: a choice, unless another is given (`polychromic.Normal()` for vectors
+    of numbers takes means and log standard deviations, [B, 2 d]). `obs` is a dict of arrays: what the world's `inputs`
+    give, one row per episode, and its `tables`, which are shared. A grid world gives
 
     - `codes` uint8 [B, cells], one code per cell (7 × 7 or the whole grid),
     - `direction` [B], 0 … 3,
@@ -46,3 +50,4 @@ class Policy:
     memory_size: int = 0
     begin: Callable[[Params, Observation], Any] | None = None
     sequences: Callable[[Params, Observation], tuple[Any, Any]] | None = None
+    distribution: Distribution = CATEGORICAL

@@ -17,16 +17,24 @@ import jax.numpy as jnp
 
 from polychromic.errors import UserError
 from polychromic.policies import layers
+from polychromic.policies.distributions import CATEGORICAL, Categoricals, Distribution, Normal
 from polychromic.policies.layers import Array, Weights
 from polychromic.policies.protocol import Policy
 
 FARTHEST = 5.0  # normalised numbers are cut here
 TEXT_ROWS = 512  # tokens share rows beyond so many
 CHANNELS = (16, 32, 32, 32)
+LOWEST_SPREAD = -4.0  # log standard deviation, in units of half the range of an action
 SMALLEST_SIDE = 4  # of an image, after which it is not halved any more
 
 
-def spaces_policy(*, inputs: Sequence[Mapping[str, Any]], num_actions: int, hidden: Sequence[int] = (64, 64)) -> Policy:
+def spaces_policy(
+    *,
+    inputs: Sequence[Mapping[str, Any]],
+    num_actions: int = 0,
+    hidden: Sequence[int] = (64, 64),
+    actions: Mapping[str, Any] | None = None,
+) -> Policy:
     """tanh layers on all inputs together.
 
     inputs: one entry per array that the world shows, each with `name`, `kind` and what the kind needs:
@@ -36,13 +44,22 @@ def spaces_policy(*, inputs: Sequence[Mapping[str, Any]], num_actions: int, hidd
     - `text`: `length`, token ids padded with 0;
     - `image`: `shape` (height, width, channels), `channels_first`, `highest` (its brightest value).
 
-    num_actions, hidden: sizes of the output and of the hidden layers.
+    num_actions: how many actions there are to choose from; or instead of it
+    actions: what else they are, `kind` and what the kind needs:
+
+    - `categoricals`: `sizes` (how many choices each part of an action has);
+    - `normal`: `centre`, `scale` (of each number): means are centre + scale · output. Standard deviations are
+      parameters of their own, the same for all observations; they begin at `scale` and stay above e^`LOWEST_SPREAD`
+      times it.
+
+    hidden: sizes of the hidden layers.
     """
     described = [dict(entry) for entry in inputs]
     if not described or not hidden:
         raise UserError("inputs and hidden must not be empty")
     parts = [_PARTS[entry["kind"]](entry) for entry in described]
     names = [str(entry["name"]) for entry in described]
+    head = _HEADS[actions["kind"]](actions) if actions else _Logits(num_actions)
 
     def shapes(outputs: int, scale: float) -> Weights:
         body = [layers.dense_shape(one, other) for one, other in itertools.pairwise(hidden)]
@@ -63,11 +80,49 @@ def spaces_policy(*, inputs: Sequence[Mapping[str, Any]], num_actions: int, hidd
         return layers.dense(weights["head"], x)
 
     def apply(params: Weights, obs: Mapping[str, Any]) -> tuple[Array, Array]:
-        return run(params["actor"], obs), run(params["critic"], obs)[:, 0]
+        return head.apply(params["actor"], run(params["actor"], obs)), run(params["critic"], obs)[:, 0]
 
-    architecture = {"network": "spaces", "inputs": described, "num_actions": num_actions, "hidden": list(hidden)}
-    init = functools.partial(layers.draw, tree={"actor": shapes(num_actions, 0.01), "critic": shapes(1, 1.0)})
-    return Policy("spaces", jax.jit(init), apply, architecture)
+    chosen = {"actions": dict(actions)} if actions else {"num_actions": num_actions}
+    architecture = {"network": "spaces", "inputs": described, **chosen, "hidden": list(hidden)}
+    tree = {"actor": {**shapes(head.units, 0.01), **head.shapes}, "critic": shapes(1, 1.0)}
+    init = functools.partial(layers.draw, tree=tree)
+    return Policy("spaces", jax.jit(init), apply, architecture, distribution=head.distribution)
+
+
+class _Logits:
+    """The last layer's outputs as they are."""
+
+    shapes: Weights = {}  # noqa: RUF012
+
+    def __init__(self, units: int, distribution: Distribution = CATEGORICAL) -> None:
+        if units < 1:
+            raise UserError(f"num_actions is {units}; it must be at least 1, or give actions")
+        self.units, self.distribution = units, distribution
+
+    def apply(self, weights: Weights, outputs: Array) -> Array:
+        del weights
+        return outputs
+
+
+class _MeansAndSpreads:
+    """Means from the last layer; log standard deviations that do not depend on what is seen."""
+
+    def __init__(self, actions: Mapping[str, Any]) -> None:
+        self._centre, self._scale = (jnp.asarray(actions[name], jnp.float32) for name in ("centre", "scale"))
+        self.units, self.distribution = len(self._scale), Normal()
+        self.shapes: Weights = {"spread": layers.Normal((self.units,))}
+
+    def apply(self, weights: Weights, outputs: Array) -> Array:
+        # Smooth, so that a spread at its lowest can still grow.
+        spread = LOWEST_SPREAD + jax.nn.softplus(weights["spread"] - LOWEST_SPREAD)
+        logs = jnp.broadcast_to(jnp.log(self._scale) + spread, outputs.shape)
+        return jnp.concatenate([self._centre + self._scale * outputs, logs], axis=-1)
+
+
+_HEADS: dict[str, Any] = {
+    "categoricals": lambda actions: _Logits(sum(actions["sizes"]), Categoricals(actions["sizes"])),
+    "normal": _MeansAndSpreads,
+}
 
 
 class _Numbers:

@@ -20,6 +20,7 @@ from polychromic.policies.files import PolicyInfo, SavedPolicy
 from polychromic.policies.fit import check_fits
 from polychromic.policies.protocol import Params, Policy
 
+MINARI = "minari:"  # before the name of a data set
 HELD_OUT = 0.1  # of the episodes, to know when to stop
 
 
@@ -28,7 +29,7 @@ class Episodes:
     """Demonstrated steps, one episode after another: episode k holds the steps offsets[k] … offsets[k + 1] − 1."""
 
     inputs: Arrays  # what a policy reads before each action, each [steps, …]
-    actions: NDArray[np.int64]  # [steps]
+    actions: NDArray[Any]  # [steps, …]
     offsets: NDArray[np.int64]  # [episodes + 1]
 
     def __len__(self) -> int:
@@ -48,7 +49,7 @@ def clone(
     minibatch_size: int = 64,
     seed: int = 0,
 ) -> SavedPolicy:
-    """A base policy that acts like the demonstrations: cross-entropy with an entropy regulariser.
+    """A base policy that acts like the demonstrations: maximum likelihood with an entropy regulariser.
 
     Only the actor learns; the critic keeps its weights. Of ten episodes or more a tenth is held out, and the weights of
     the best loss on it are kept.
@@ -58,8 +59,9 @@ def clone(
         demonstrations: who or what shows what to do:
             a function from an observation to an action (an array, a number, or a dict of them, as the world shows it);
             a model with `predict(observation)`, as Stable-Baselines3 has them;
-            or episodes that were recorded, each a pair (observations, actions) or an object with these two attributes,
-            as Minari gives them. A last observation without an action is left out.
+            episodes that were recorded, each a pair (observations, actions) or an object with these two attributes, as
+            Minari gives them; a last observation without an action is left out;
+            or "minari:DATASET", the name of a local Minari dataset.
         policy: the policy to train. Not given: `polychromic.policy_for(world)`.
         episodes: how many to play, in turn on all configurations, where demonstrations is a function or a model.
         epochs: passes over the steps, at most.
@@ -109,6 +111,12 @@ def clone(
 
 def demonstrated(world: World, demonstrations: Any, episodes: int, seed: int) -> Episodes:
     """The steps of demonstrations of any kind."""
+    if isinstance(demonstrations, str):
+        if not demonstrations.startswith(MINARI) or demonstrations == MINARI:
+            raise UserError(f"demonstrations is {demonstrations!r}; the name of a data set is minari:DATASET")
+        from polychromic.integrations.minari import recorded_episodes
+
+        demonstrations = recorded_episodes(demonstrations.removeprefix(MINARI))
     predict = getattr(demonstrations, "predict", None)
     if callable(predict):
         return _played(world, lambda shown: predict(shown)[0], episodes, seed)
@@ -116,7 +124,8 @@ def demonstrated(world: World, demonstrations: Any, episodes: int, seed: int) ->
         return _played(world, demonstrations, episodes, seed)
     if not isinstance(demonstrations, Iterable):
         raise UserError(
-            f"demonstrations is a {type(demonstrations).__name__}; give a function, a model with predict, or episodes"
+            f"demonstrations is a {type(demonstrations).__name__}; give a function, a model with predict, or episodes "
+            "(a list of them, or minari:DATASET)"
         )
     return _recorded(world, demonstrations)
 
@@ -128,11 +137,11 @@ def _played(world: World, act: Callable[[Any], Any], episodes: int, seed: int) -
     live = np.arange(episodes)
     state = world.start(live % world.num_configurations)
     rows: list[NDArray[np.int64]] = []
-    chosen: list[NDArray[np.int64]] = []
+    chosen: list[NDArray[Any]] = []
     parts: dict[str, list[NDArray[Any]]] = {}
     for _ in range(int(world.horizon)):
         shown = {name: np.asarray(value) for name, value in world.observe(state).items()}
-        actions = np.array([_action(world, act, _row(shown, row)) for row in range(len(live))], np.int64)
+        actions = np.array([_action(world, act, _row(shown, row)) for row in range(len(live))])
         for name, value in world.inputs(state).items():
             parts.setdefault(name, []).append(np.asarray(value))
         rows.append(live)
@@ -158,21 +167,22 @@ def _row(shown: Mapping[str, NDArray[Any]], row: int) -> Any:
     return {name: value[row] for name, value in shown.items()}
 
 
-def _action(world: World, act: Callable[[Any], Any], shown: Any) -> int:
+def _action(world: World, act: Callable[[Any], Any], shown: Any) -> Any:
     try:
         given = np.asarray(act(shown))
     except Exception as error:
         raise UserError(f"demonstrations raised {type(error).__name__}: {' '.join(str(error).split())}") from error
-    if given.size != 1 or given.dtype.kind not in "iu" or not 0 <= int(given.reshape(())) < world.num_actions:
-        raise UserError(f"demonstrations gave the action {given!r}; actions are 0 to {world.num_actions - 1}")
-    return int(given.reshape(()))
+    action = world.actions.one(given)
+    if action is None:
+        raise UserError(f"demonstrations gave the action {given!r}; actions are {world.actions}")
+    return action
 
 
 def _recorded(world: World, episodes: Iterable[Any]) -> Episodes:
     """Episodes that somebody wrote down."""
     wanted = {name: np.asarray(value) for name, value in world.observe(world.start(np.zeros(1, np.int64))).items()}
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in wanted}
-    actions: list[NDArray[np.int64]] = []
+    actions: list[NDArray[Any]] = []
     for number, episode in enumerate(episodes):
         pair = (getattr(episode, "observations", None), getattr(episode, "actions", None))
         if pair[0] is None or pair[1] is None:
@@ -183,17 +193,18 @@ def _recorded(world: World, episodes: Iterable[Any]) -> Episodes:
                 raise UserError(
                     f"demonstrations: episode {number} is a {type(episode).__name__}, not (observations, actions)"
                 ) from error
-        taken = np.asarray(pair[1])
-        if taken.ndim != 1 or taken.dtype.kind not in "iu" or not len(taken):
+        given = np.asarray(pair[1])
+        taken = world.actions.rows(given)
+        if taken is None or not len(taken):
             raise UserError(
-                f"demonstrations: actions of episode {number} are {taken.dtype} {taken.shape}; give an integer a step"
+                f"demonstrations: actions of episode {number} are {given.dtype} {given.shape}; "
+                f"give {world.actions.form}"
             )
-        if taken.min() < 0 or taken.max() >= world.num_actions:
+        if (wrong := world.actions.wrong(taken)).any():
             raise UserError(
-                f"demonstrations: episode {number} has an action {taken.max() if taken.min() >= 0 else taken.min()}; "
-                f"actions are 0 to {world.num_actions - 1}"
+                f"demonstrations: episode {number} has an action {taken[wrong][0]}; actions are {world.actions}"
             )
-        seen = pair[0] if isinstance(pair[0], Mapping) else {"observation": pair[0]}
+        seen = _by_key(pair[0])
         for name, example in wanted.items():
             if name not in seen:
                 raise UserError(f"demonstrations: episode {number} has no '{name}', which the world shows")
@@ -204,7 +215,7 @@ def _recorded(world: World, episodes: Iterable[Any]) -> Episodes:
                     f"{(len(taken), *example.shape[1:])} or one more"
                 )
             parts[name].append(values[: len(taken)].astype(example.dtype))
-        actions.append(taken.astype(np.int64))
+        actions.append(taken)
     if not actions:
         raise UserError("demonstrations is empty; give at least one episode")
     lengths = [len(taken) for taken in actions]
@@ -213,6 +224,16 @@ def _recorded(world: World, episodes: Iterable[Any]) -> Episodes:
         np.concatenate(actions),
         np.concatenate([[0], np.cumsum(lengths)]),
     )
+
+
+def _by_key(observations: Any, prefix: str = "") -> dict[str, Any]:
+    """Recorded observations under the keys of the world: those of nested dicts and tuples are joined by dots."""
+    if isinstance(observations, tuple):
+        observations = {str(number): part for number, part in enumerate(observations)}
+    if not isinstance(observations, Mapping):
+        return {prefix or "observation": observations}
+    parts = [_by_key(part, f"{prefix}.{name}" if prefix else str(name)) for name, part in observations.items()]
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def _split(shown: Episodes, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -233,12 +254,12 @@ def _minibatches(steps: NDArray[np.int64], size: int) -> NDArray[np.int32]:
 
 
 def _losses(policy: Policy, params: Params, inputs: Any, actions: Any, chosen: Any) -> tuple[Any, Any, Any]:
-    """Sums over a minibatch of the cross-entropy and the entropy, and how many steps it has."""
+    """Sums over a minibatch of −log π(a) and the entropy, and how many steps it has."""
     rows = jnp.maximum(chosen, 0)
-    logs = jax.nn.log_softmax(policy.apply(params, {name: value[rows] for name, value in inputs.items()})[0])
-    taken = jnp.take_along_axis(logs, actions[rows][:, None], axis=1)[:, 0]
+    shown = {name: value[rows] for name, value in inputs.items()}
+    given = policy.distribution.at(policy.apply(params, shown)[0])
     weight = (chosen >= 0).astype(jnp.float32)
-    return -(weight * taken).sum(), -(weight[:, None] * jnp.exp(logs) * logs).sum(), weight.sum()
+    return -(weight * given.log_prob(actions[rows])).sum(), (weight * given.entropy()).sum(), weight.sum()
 
 
 def _epoch(policy: Policy, optimiser: optax.GradientTransformation, entropy: float) -> Any:
@@ -263,7 +284,7 @@ def _epoch(policy: Policy, optimiser: optax.GradientTransformation, entropy: flo
 
 
 def _loss_on(policy: Policy) -> Any:
-    """The mean cross-entropy over minibatches, compiled."""
+    """The mean of −log π(a) over minibatches, compiled."""
 
     @jax.jit
     def run(params: Params, inputs: Any, actions: Any, minibatches: Any) -> Any:

@@ -15,6 +15,7 @@ import tyro
 
 from polychromic.envs.registry import Later, spec_of, task_names
 from polychromic.errors import UserError
+from polychromic.files import parse_values
 
 
 def demos(
@@ -65,6 +66,7 @@ def pretrain(
     seed: int | None = None,
     rollouts: int | None = None,
     workers: int | None = None,
+    option: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
 ) -> int:
     """Make a base policy: record demonstrations (if there are none yet), clone them, score the result.
 
@@ -76,7 +78,8 @@ def pretrain(
             policies that see or remember more); the Gymnasium id of a BabyAI level; your own task; or `all` for every
             registered task.
         out: folder for demonstrations, checkpoints, configurations and policies.
-        demonstrations: a file of demonstrations; default OUT/demonstrations/LEVEL.npz, recorded if it is missing.
+        demonstrations: a file of demonstrations; default OUT/demonstrations/LEVEL.npz, recorded if it is missing. Of
+            your own environment: minari:DATASET, or package.module:name of a function, a model or episodes.
         episodes: how many demonstrations to record, or to take from the file.
         observation: the agent's 7 × 7 view or the whole grid.
         network: architecture options that replace the task's, as JSON, for example '{"memory_units": 64}'.
@@ -89,12 +92,15 @@ def pretrain(
         seed: of the weights and of the order of the minibatches.
         rollouts: per configuration, for the scores.
         workers: processes that record demonstrations.
+        option: NAME=VALUE for an option of the task's own; may be repeated.
     """
     # Small arrays: more threads cost more than they gain. Only for this process, and only before JAX starts.
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     if network is not None and not isinstance(network, dict):
         raise UserError(f"network is {network!r}; it must be a JSON object of architecture options")
     options = {name: value for name, value in locals().items() if name not in ("task", "out") and value is not None}
+    if given := parse_values("option", options.pop("option")):
+        options["options"] = given
     if task == "all" and demonstrations is not None:
         raise UserError(f"demonstrations is {demonstrations}; give a file for one task, not for all")
     specs = [spec_of(task)] if task != "all" else [spec for spec in map(spec_of, task_names()) if spec.pretrain]

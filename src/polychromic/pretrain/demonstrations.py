@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,10 @@ from polychromic.envs.grid.missions import unknown_words
 from polychromic.envs.grid.step import NUM_ACTIONS
 from polychromic.envs.grid.world import GridWorld, make
 from polychromic.errors import UserError
-from polychromic.files import whole_file
+from polychromic.files import CHECKSUM, Int, checked, decode_json, whole_file
 
 FORMAT = "polychromic-demonstrations-1"
+ARRAYS = ("codes", "directions", "actions", "offsets", "seeds")
 # The errors that reading a damaged archive can raise.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
@@ -176,8 +177,8 @@ def content_hash(demos: Demonstrations) -> str:
 
 
 def save_demonstrations(path: str | os.PathLike[str], demos: Demonstrations) -> None:
-    """Write a compressed NumPy archive; the file appears whole or not at all."""
-    header = {
+    """Write a compressed NumPy archive with a checksum; the file appears whole or not at all."""
+    header: dict[str, Any] = {
         "format": FORMAT,
         "task": demos.task,
         "observation": demos.observation,
@@ -185,27 +186,30 @@ def save_demonstrations(path: str | os.PathLike[str], demos: Demonstrations) -> 
         "missions": list(demos.missions),
         "made": dict(demos.made),
     }
+    arrays = {name: getattr(demos, name) for name in ARRAYS}
+    header[CHECKSUM] = _checksum(header, arrays)
+    text = np.frombuffer(json.dumps(header, ensure_ascii=False).encode(), np.uint8)
     with whole_file(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(
-            file,
-            header=np.frombuffer(json.dumps(header, ensure_ascii=False).encode(), np.uint8),
-            codes=demos.codes,
-            directions=demos.directions,
-            actions=demos.actions,
-            offsets=demos.offsets,
-            seeds=demos.seeds,
-        )
+        np.savez_compressed(file, header=text, **arrays)
 
 
 def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -> Demonstrations:
-    """Read and check a file; `task` (a Gymnasium id), where given, must be the one it was made for."""
+    """Read and check a file; `task` (a Gymnasium id), where given, must be the one it was made for.
+
+    If the file has a checksum, it must match. Files of earlier versions have none.
+    """
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file; `polychromic demos TASK --out {path}` makes one") from error
     except _DAMAGES as error:
-        raise UserError(f"{path}: not a complete demonstrations file ({error})") from error
+        # NumPy takes anything else for a pickle, and says how to load it unsafely.
+        why = "it is not an archive of arrays" if "pickle" in str(error) else " ".join(str(error).split())
+        raise UserError(f"{path}: not a complete demonstrations file ({why})") from error
+    for name, array in arrays.items():  # NumPy hands over what is no array as bytes
+        if not isinstance(array, np.ndarray):
+            raise UserError(f"{path}: not a complete demonstrations file ('{name}' is not an array)")
     header = _read_header(path, arrays)
     if task is not None and header["task"] != task:
         raise UserError(f"{path}: task is {header['task']}, expected {task}")
@@ -235,6 +239,8 @@ def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -
     if (arrays["seeds"] < NO_SEED).any():
         raise UserError(f"{path}: 'seeds' holds {arrays['seeds'].min()}, expected {NO_SEED} (not known) or more")
     check_missions(path, header["missions"])
+    if CHECKSUM in header and header.pop(CHECKSUM) != _checksum(header, arrays):
+        raise UserError(f"{path} is damaged: its checksum does not match its content")
     return Demonstrations(
         task=header["task"],
         observation=header["observation"],
@@ -250,6 +256,14 @@ def load_demonstrations(path: str | os.PathLike[str], task: str | None = None) -
     )
 
 
+def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 of everything in a file: the compressed archive itself only has sums of 32 bits for each part."""
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in ARRAYS:
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
 def check_missions(source: str | os.PathLike[str], missions: Sequence[str]) -> None:
     """Refuse a mission with a word that has no token, naming the file, the episode and the word."""
     for episode, mission in enumerate(missions):
@@ -261,23 +275,26 @@ def check_missions(source: str | os.PathLike[str], missions: Sequence[str]) -> N
             )
 
 
+class _Header(TypedDict):
+    task: str
+    observation: str
+    image_size: tuple[Int, Int]
+    missions: list[str]
+    made: dict[str, Any]
+
+
 def _read_header(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     if "header" not in arrays:
         raise UserError(f"{path}: 'header' is missing; this is not a demonstrations file")
-    try:
-        header: dict[str, Any] = json.loads(arrays["header"].tobytes())
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: 'header' is not JSON ({error})") from error
+    header = decode_json(arrays["header"].tobytes(), f"{path}: 'header' is not JSON")
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         file_format = header.get("format") if isinstance(header, dict) else None
         raise UserError(f"{path}: format is {file_format!r}, expected '{FORMAT}'")
-    for name, kind in (("task", str), ("observation", str), ("image_size", list), ("missions", list), ("made", dict)):
-        if not isinstance(header.get(name), kind):
-            raise UserError(f"{path}: header: '{name}' is {header.get(name)!r}, expected a {kind.__name__}")
+    checked(header, _Header, f"{path}: header")
     if header["observation"] not in ("partial", "full"):
         raise UserError(f"{path}: header: 'observation' is {header['observation']!r}, expected 'partial' or 'full'")
-    if len(header["image_size"]) != 2 or not all(type(size) is int and size > 0 for size in header["image_size"]):
-        raise UserError(f"{path}: header: 'image_size' is {header['image_size']}, expected two whole numbers")
-    if not header["missions"] or not all(isinstance(mission, str) for mission in header["missions"]):
-        raise UserError(f"{path}: header: 'missions' is not a list of one string per episode, or there is no episode")
+    if min(header["image_size"]) < 1:
+        raise UserError(f"{path}: header: 'image_size' is {header['image_size']}; it must be two whole numbers above 0")
+    if not header["missions"]:
+        raise UserError(f"{path}: header: 'missions' is empty: there is no episode")
     return header

@@ -23,7 +23,7 @@ def report(
     """Compare runs and evaluated policies on one page that opens offline.
 
     Args:
-        runs: run directories, and files that `polychromic evaluate` wrote (for base policies).
+        runs: run directories, files that `polychromic evaluate` wrote (for base policies), and folders of sweeps.
         out: the HTML file.
         markdown: also write the tables as Markdown to this file.
         title: of the page.

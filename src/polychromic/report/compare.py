@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -12,7 +13,7 @@ import numpy as np
 from polychromic.core.metrics import pass_at_k
 from polychromic.envs.registry import find_spec, short_name
 from polychromic.evaluate.scores import mean_of, pass_curve
-from polychromic.report.gather import CURVES, FIGURES, METHOD_ORDER, Entry
+from polychromic.report.gather import CURVES, FIGURES, METHOD_NAMES, Entry
 
 STRATEGIES = "strategies"  # their name if no evaluation gives another
 
@@ -25,6 +26,11 @@ class Method:
     label: str
     entries: tuple[Entry, ...]
     results: tuple[Mapping[str, Any], ...]  # of the evaluated entries
+
+    @functools.cached_property
+    def metrics(self) -> dict[str, Any] | None:
+        """`pooled`, once."""
+        return _pooled(self.results)
 
 
 @dataclass(frozen=True)
@@ -68,26 +74,26 @@ def _methods(entries: Sequence[Entry]) -> list[Method]:
             kept = tuple(entry for entry in members if entry.evaluation and "best" in entry.evaluation)
             bare = tuple(_without_training(entry) for entry in kept)
             methods.append(Method("", f"{label}, best temperature ({at})", bare, tuple(best)))
-    order = {name: number for number, name in enumerate(METHOD_ORDER)}
+    order = {name: number for number, name in enumerate(METHOD_NAMES)}
 
     def place(method: Method) -> tuple[int, str]:
-        name = method.key or method.label.split(",")[0].split(" (")[0]
-        return order.get(name, len(order)), method.label
+        return order.get(method.entries[0].method, len(order)), method.label
 
     return sorted(methods, key=place)
 
 
 def _label(entry: Entry, alike: Sequence[Entry]) -> str:
     """The name of a line: the method, and what distinguishes it from others of the same method."""
-    parts = [entry.method]
+    name = METHOD_NAMES.get(entry.method, entry.method)
+    parts = [name]
     if entry.settings:
         differing = sorted({name for other in alike for name in _differences(entry.settings, other.settings)})
         parts += [f"{name} {entry.settings.get(name)}" for name in differing]
     elif len({_hash(other) for other in alike}) > 1:
         # If there are several policies without a run, each goes by its name, with its hash if that is not unique.
         named_so = {_hash(other) for other in alike if other.name == entry.name}
-        name = entry.name if len(named_so) == 1 else f"{entry.name}, {_hash(entry)[:8]}"
-        parts = [f"{entry.method} ({name})"]
+        own = entry.name if len(named_so) == 1 else f"{entry.name}, {_hash(entry)[:8]}"
+        parts = [f"{name} ({own})"]
     temperature = entry.evaluation["result"]["temperature"] if entry.evaluation else 1
     if temperature != 1:
         parts.append(f"temperature {temperature:g}")
@@ -135,7 +141,10 @@ def _differences(settings: Mapping[str, Any], others: Mapping[str, Any]) -> list
 
 def pooled(method: Method) -> dict[str, Any] | None:
     """The metrics of a method over its runs: each configuration's mean over the runs, intervals over configurations."""
-    results = method.results
+    return method.metrics
+
+
+def _pooled(results: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     if not results:
         return None
     most = min(result["attempts"] for result in results)

@@ -16,7 +16,16 @@ from polychromic.finetuning.run import check_logs, is_done
 
 FIGURES = (*METRICS, *REWARDS)
 CURVES = ("return", "success", "coverage", "entropy", "distinct_strategies")  # of evaluations during training
-METHOD_ORDER = ("pretrained", "reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
+# In the paper's order; a report calls them what the paper does.
+METHOD_NAMES = {
+    "pretrained": "pretrained",
+    "reinforce": "REINFORCE",
+    "reinforce-ucb": "REINFORCE with UCB",
+    "ppo": "PPO",
+    "ppo-ucb": "PPO with UCB",
+    "poly-ppo": "Poly-PPO",
+    "poly-ppo-ucb": "Poly-PPO with UCB",
+}
 
 
 class _Metrics(TypedDict):
@@ -54,7 +63,7 @@ def gather(paths: Iterable[str | Path]) -> tuple[list[Entry], list[str]]:
     """The entries of all run directories and evaluation files, and a line for each problem."""
     entries, problems = [], []
     seen = set()
-    for path in map(Path, paths):
+    for path in (one for given in paths for one in _parts(Path(given))):
         if path.resolve() in seen:
             problems.append(f"{path} is given twice and counted once")
             continue
@@ -71,9 +80,19 @@ def gather(paths: Iterable[str | Path]) -> tuple[list[Entry], list[str]]:
     return entries, problems
 
 
+def _parts(path: Path) -> list[Path]:
+    """The runs and evaluated base policies in a folder of a sweep; anything else as it is."""
+    if not path.is_dir() or (path / "config.json").exists():
+        return [path]
+    if (path / EVALUATION).exists():  # a cell of a sweep that evaluates the base policy
+        return [path / EVALUATION]
+    inside = sorted(one for one in path.iterdir() if any((one / name).exists() for name in ("config.json", EVALUATION)))
+    return [part for one in inside for part in _parts(one)] or [path]
+
+
 def _run(folder: Path) -> tuple[Entry, list[str]]:
     if not (folder / "config.json").is_file():
-        raise UserError(f"{folder} is not a run directory: it has no config.json")
+        raise UserError(f"{folder} is not a run directory: it has no config.json, and no runs are in it")
     described = described_run(folder)
     check_logs(folder)
     seeds = tuple(described["level_seeds"])
@@ -99,7 +118,11 @@ def _run(folder: Path) -> tuple[Entry, list[str]]:
         remarks.append(f"{folder} is not evaluated yet: polychromic evaluate {folder}")
     if not metrics and evaluation is None:
         raise UserError(f"{folder} has nothing to show yet: no iteration is complete")
-    if not is_done(folder):
+    if not is_done(folder) and (folder / "done.json").is_file():
+        remarks.append(
+            f"{folder}/done.json is damaged, so its logs cannot be checked; polychromic finetune makes it again"
+        )
+    elif not is_done(folder):
         remarks.append(f"{folder} is not complete: {len(metrics)} of {config.get('iterations', '?')} iterations")
     entry = Entry(
         name=folder.resolve().name,

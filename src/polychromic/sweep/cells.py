@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
@@ -13,10 +14,12 @@ from typing import Any, TypedDict
 
 from polychromic.envs.registry import TaskSpec, find_spec, short_name
 from polychromic.errors import UserError
-from polychromic.files import Int, converted, read_json, read_json_or, write_json
+from polychromic.evaluate.targets import EVALUATION
+from polychromic.files import Int, converted, read_json, read_json_or, remove_partial, write_json
 from polychromic.finetuning.config import make_config
 from polychromic.finetuning.start import base_policy_of
 from polychromic.policies.files import PolicyInfo, read_identity
+from polychromic.sweep.lock import STALE_SECONDS, holding
 
 PRETRAINED = "pretrained"  # the method of a cell that only evaluates the base policy
 CELL, FIGURES = "cell.json", "figures.json"
@@ -57,6 +60,7 @@ class Cell:
     policy: str = ""  # "": the shipped policy of the task
     horizon: int = 0  # 0: the task's default
     time_penalty: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the task's own
     evaluation: Evaluation = field(default_factory=Evaluation)
 
     def __post_init__(self) -> None:
@@ -85,6 +89,7 @@ class Cell:
             "configurations": info.configurations,
             "horizon": self.horizon,
             "time_penalty": self.time_penalty,
+            **({"options": dict(self.options)} if self.options else {}),
             "config": PRETRAINED if self.method == PRETRAINED else asdict(self.config()),
         }
         digest = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:8]
@@ -133,7 +138,7 @@ def make_cells(
     """Every combination, all cells of the first seed first, so that a whole table is complete early.
 
     settings: fields of Config for all cells. vary: fields with several values each; all combinations are run.
-    common: policy, horizon, time_penalty and evaluation of all cells.
+    common: policy, horizon, time_penalty, options and evaluation of all cells.
     """
     for name, values in {"tasks": tasks, "methods": methods, "seeds": seeds}.items():
         if not values:
@@ -171,13 +176,32 @@ def write_cells(folder: Path, cells: Iterable[Cell]) -> list[Path]:
         for path in there:  # check all of them before anything is written
             _compare(path, read_cell(path), named[path])
         for path in [path for path in named if path not in there]:
-            path.mkdir(parents=True, exist_ok=True)
-            write_json(path / CELL, described[path])
+            _write_cell(path, described[path])
     except OSError as error:
         raise UserError(
             f"out: cannot write to {error.filename or folder} ({error.strerror}); nothing has been started"
         ) from error
     return [path.resolve() for path in named]
+
+
+def _write_cell(folder: Path, described: Mapping[str, Any]) -> None:
+    """Write a cell's description as its holder, so that what a kill has left of an earlier write can be removed.
+
+    If another process holds a cell without a description, it is a sweep that writes the same one at this moment.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + STALE_SECONDS
+    while not (folder / CELL).exists():
+        with holding(folder) as held:
+            if held:
+                remove_partial(folder, (CELL,))
+                write_json(folder / CELL, described)
+        if not held:
+            if time.monotonic() > until:
+                raise UserError(
+                    f"out: another process holds {folder} and writes no {CELL}; end it, or give another folder"
+                )
+            time.sleep(0.05)
 
 
 def read_cell(folder: Path) -> Cell:
@@ -196,9 +220,16 @@ def find_cells(folder: Path) -> list[Path]:
     return folders
 
 
-def is_done(folder: Path) -> bool:
-    """Whether a cell is complete; its metrics are written last. A damaged file is made again."""
-    return read_json_or(folder / FIGURES, _Metrics, None) is not None
+def is_done(folder: Path, *, thorough: bool = False) -> bool:
+    """Whether a cell is complete; its metrics are written last. A damaged file is made again.
+
+    thorough: whether its evaluation, which is larger, is intact too.
+    """
+    done = read_json_or(folder / FIGURES, _Metrics, None) is not None
+    evaluation = folder / EVALUATION
+    if not done or not thorough or not evaluation.exists():
+        return done
+    return read_json_or(evaluation, dict[str, Any], None) is not None
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:

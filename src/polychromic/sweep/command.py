@@ -13,10 +13,11 @@ import tyro
 from rich.console import Console
 
 from polychromic.errors import UserError
+from polychromic.files import parse_settings, parse_value, parse_values
 from polychromic.finetuning.config_check import functions_in
 from polychromic.policies.files import available_policies, policy_path
 from polychromic.sweep.cells import CELL, Cell, Evaluation, find_cells, make_cells, read_cell, write_cells
-from polychromic.sweep.plan import SCORING, Plan, parse_seeds, parse_settings, parse_value, read_plan
+from polychromic.sweep.plan import SCORING, Plan, parse_seeds, read_plan
 from polychromic.sweep.progress import read_status, show
 from polychromic.sweep.run import EngineName, check_retries, choose_engine, run_sweep
 from polychromic.trust import OPTION, consent
@@ -48,6 +49,8 @@ class Arguments:
     """H: maximum steps of an episode. 0: the task's default."""
     time_penalty: float | None = None
     """A success after t steps pays 1 − time_penalty · t/H (grid tasks only, where it is 0.5 if not given)."""
+    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=VALUE for an option of the tasks' own, for all cells; may be repeated."""
     attempts: int | None = None
     """Attempts at each configuration in the evaluation of a cell; 0: no evaluation."""
     perturbed: bool = False
@@ -101,7 +104,7 @@ def _given(args: Sequence[str]) -> tuple[Arguments, frozenset[str]]:
         tyro.cli(Arguments, args=list(args), default=default, prog="polychromic sweep")
         for default in (Arguments(), Arguments(**_OTHERS))  # type: ignore[arg-type]
     )
-    repeated = [name for name in ("set", "vary") if getattr(first, name)]
+    repeated = [name for name in ("set", "vary", "option") if getattr(first, name)]
     return first, frozenset([name for name in _OTHERS if getattr(first, name) == getattr(second, name)] + repeated)
 
 
@@ -155,7 +158,7 @@ def _cells(given: Arguments, named: frozenset[str]) -> list[Cell]:
         raise UserError(
             "tasks is missing; for example: polychromic sweep --tasks goto --methods ppo poly-ppo --seeds 0 1"
         )
-    settings = {name: parse_value(text) for name, text in parse_settings("set", given.set).items()}
+    settings = parse_values("set", given.set)
     vary = {
         name: [parse_value(value) for value in text.split(",")]
         for name, text in parse_settings("vary", given.vary).items()
@@ -183,5 +186,6 @@ def _cells(given: Arguments, named: frozenset[str]) -> list[Cell]:
         policy=policy,
         horizon=horizon,
         time_penalty=time_penalty,
+        options=parse_values("option", given.option),
         evaluation=Evaluation(**evaluation),
     )

@@ -53,7 +53,7 @@ def drive(engine: Engine, folders: Sequence[Path], *, retries: int, watch: Calla
 
     watch: called about twice a second and after every event.
     """
-    done = {folder for folder in folders if is_done(folder)}
+    done = {folder for folder in folders if is_done(folder, thorough=True)}
     summary = Summary(done=[folder for folder in folders if folder in done])
     waiting = deque(folder for folder in folders if folder not in done)
     running: set[Path] = set()

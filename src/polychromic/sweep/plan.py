@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -58,22 +57,3 @@ def parse_seeds(given: Iterable[Any]) -> list[int]:
             raise UserError(f"seeds has {part!r}; give numbers or ranges, such as 0 1 2 or 0-19")
         seeds += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(seeds))
-
-
-def parse_settings(field_name: str, given: Iterable[str]) -> dict[str, str]:
-    """NAME=VALUE arguments by name, values as strings."""
-    settings = {}
-    for part in given:
-        name, equals, value = part.partition("=")
-        if not equals or not name:
-            raise UserError(f"{field_name} has {part!r}; give NAME=VALUE, such as iterations=100")
-        settings[name.replace("-", "_")] = value
-    return settings
-
-
-def parse_value(text: str) -> Any:
-    """A setting as a Python value: parsed as JSON if it is JSON (numbers, true, [0, 1]), else a string."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"True": True, "False": False}.get(text, text)

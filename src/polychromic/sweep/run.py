@@ -19,10 +19,9 @@ from rich.console import Console
 from rich.live import Live
 
 from polychromic.errors import UserError
-from polychromic.files import read_json
+from polychromic.files import parse_values, read_json
 from polychromic.sweep.cells import is_done
 from polychromic.sweep.drive import Engine, Summary, drive
-from polychromic.sweep.plan import parse_settings, parse_value
 from polychromic.sweep.progress import Status, read_status, show, totals
 
 DRAWING_SHARE = 20  # the table is redrawn after this many times the time that drawing it took
@@ -53,7 +52,7 @@ def choose_engine(name: EngineName, workers: int, ray_address: str, slurm: Seque
         _check_installed("slurm", "submitit")
         from polychromic.sweep.slurm_engine import SlurmEngine
 
-        options = {name: parse_value(text) for name, text in parse_settings("slurm", slurm).items()}
+        options = parse_values("slurm", slurm)
         return lambda folder: SlurmEngine(folder, workers, options)
     from polychromic.sweep.local import LocalEngine
 

@@ -16,9 +16,9 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
-from polychromic.errors import Diverged, Untrusted, UserError
+from polychromic.errors import NO_SPACE, Diverged, Untrusted, UserError
 from polychromic.files import (
     Float,
     is_inside,
@@ -45,7 +45,7 @@ ONE_THREAD = {
 }
 XLA_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 # Errors that persist until somebody acts: a retry does not help.
-HOPELESS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+HOPELESS = {*NO_SPACE, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 Failure = Literal["", "diverged", "untrusted", "mistake", "system", "crash"]
@@ -87,12 +87,12 @@ def run_cell(folder: Path, trust: Trust = NOTHING) -> Outcome:
     from polychromic.sweep.lock import holding
 
     try:
-        if is_done(folder):
+        if is_done(folder, thorough=True):
             return Outcome("done")
         with holding(folder) as held:
             if not held:
                 return Outcome("busy")
-            if is_done(folder):
+            if is_done(folder, thorough=True):
                 return Outcome("done")
             _remove_partial(folder)
             note(folder, {"began": time.time(), "pid": os.getpid(), "commit": source_commit()})
@@ -107,12 +107,11 @@ def run_cell(folder: Path, trust: Trust = NOTHING) -> Outcome:
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove partial files that only the holder of a cell writes; another sweep may be writing the first one."""
+    """Remove what a kill has left of files that only the holder of a cell writes."""
     from polychromic.evaluate.targets import EVALUATION
     from polychromic.sweep.cells import CELL, FIGURES
 
-    remove_partial(folder, (CELL,), older_than=60.0)
-    remove_partial(folder, (FIGURES, EVALUATION, late_evaluation_name("*"), GREEDY, SECONDS, EVALUATION_CPU))
+    remove_partial(folder, (CELL, FIGURES, EVALUATION, late_evaluation_name("*"), GREEDY, SECONDS, EVALUATION_CPU))
 
 
 def _try_once(folder: Path) -> Outcome:
@@ -120,7 +119,8 @@ def _try_once(folder: Path) -> Outcome:
         try:
             _finetune_and_evaluate(folder)
         except (Exception, SystemExit) as error:
-            traceback.print_exc()
+            with contextlib.suppress(OSError):  # the disk may be full
+                traceback.print_exc()
             return _failure(folder, error)
     return Outcome("done")
 
@@ -142,7 +142,9 @@ def _finetune_and_evaluate(folder: Path) -> None:
         )
     metrics: dict[str, Any] = {"task": cell.task, "method": cell.method, "seed": cell.seed}
     if cell.method != PRETRAINED:
-        start = prepare(cell.task, cell.policy, horizon=cell.horizon, time_penalty=cell.time_penalty)
+        start = prepare(
+            cell.task, cell.policy, horizon=cell.horizon, time_penalty=cell.time_penalty, options=cell.options
+        )
         finetune(start.world, start.policy, cell.config(), out=folder)
         metrics["finetune"] = read_done(folder)
     if cell.evaluation.attempts:
@@ -203,7 +205,12 @@ def _evaluate_one(cell: Cell, target: str, path: Path, *, main: bool = False, **
 
     began = time.process_time()
     player = find_target(target)
-    world = world_of(player, horizon=cell.horizon, time_penalty=None if player.is_run else cell.time_penalty)
+    world = world_of(
+        player,
+        horizon=cell.horizon,
+        time_penalty=None if player.is_run else cell.time_penalty,
+        options={} if player.is_run else cell.options,
+    )
     perturbed = main and cell.evaluation.perturbed
     kept = not player.is_run and cell.method != PRETRAINED
     evaluate_to_file(
@@ -252,7 +259,7 @@ def _failure(folder: Path, error: BaseException) -> Outcome:
     number = _system_error(error, folder)
     if number in HOPELESS:
         # What was written is safe: files are replaced whole, and logs are cut back to the last checkpoint.
-        advice = "free some space" if number in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
+        advice = "free some space" if number in NO_SPACE else "make the folder writable"
         text = f"cannot write to {folder} ({os.strerror(number or 0)}); {advice} and give the same command again"
         return Outcome("failed", text, hopeless=True, kind="system")
     if isinstance(error, UserError):
@@ -306,23 +313,23 @@ def _output_to(path: Path) -> Iterator[None]:
         kept = os.dup(1), os.dup(2)
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    streams = sys.stdout, sys.stderr
-    with _lines_to(1) as out, _lines_to(2) as err:
-        sys.stdout, sys.stderr = out, err
-        try:
-            yield
-        finally:
+        # With descriptors of their own: what a full disk keeps them from writing must not end up on the terminal.
+        streams = [_lines_to(os.dup(file.fileno())) for _ in kept]
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = streams
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+        for number, (stream, saved) in enumerate(zip(streams, kept, strict=True), start=1):
             with contextlib.suppress(OSError):
-                out.flush()
-                err.flush()
-            sys.stdout, sys.stderr = streams
-            for number, saved in zip((1, 2), kept, strict=True):
-                os.dup2(saved, number)
-                os.close(saved)
+                stream.close()
+            os.dup2(saved, number)
+            os.close(saved)
 
 
-def _lines_to(descriptor: int) -> Any:
-    return open(descriptor, "w", buffering=1, closefd=False, encoding="utf-8", errors="replace")
+def _lines_to(descriptor: int) -> IO[str]:
+    return os.fdopen(descriptor, "w", buffering=1, encoding="utf-8", errors="replace")
 
 
 def _processor() -> str:

@@ -120,8 +120,16 @@ def slurm_cell(folder: str, everything: bool, names: Sequence[str]) -> dict[str,
 
 
 def _import_submitit() -> Any:
+    # When imported, submitit ties its log for good to the standard output and error of that moment, which may be
+    # redirected and closed later. Its jobs, which are processes of their own, keep their log.
+    named = "SUBMITIT_LOG_LEVEL"
+    ours = named not in os.environ
+    os.environ.setdefault(named, "NOCONFIG")
     try:
         import submitit
     except ImportError as error:
         raise UserError("engine is slurm, which needs submitit: pip install 'polychromic[slurm]'") from error
+    finally:
+        if ours:
+            del os.environ[named]
     return submitit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 
 from polychromic.envs.protocol import World
 from polychromic.envs.registry import TaskSpec, make, register_family
+from polychromic.trust import import_named, is_name
 
 SEEDS = range(20)
 ATTEMPTS = 16  # environments in Python are slow
@@ -40,13 +42,15 @@ def task_from_gymnasium(
         attempts: at each configuration in an evaluation.
         about: a line for people.
         options: further arguments of `polychromic.from_gymnasium`: place, success, horizon, fork, return_range, …
+
+    Arguments of `make_env`, or of a registered environment (`is_slippery` of FrozenLake-v1), are options of the task.
     """
     kept = tuple(seeds)
     return TaskSpec(
         name=name,
         make=functools.partial(_make, make_env, kept, options),
         about=about,
-        options=("horizon",),
+        options=("horizon", *_arguments(make_env)),
         base_policy=f"base-policies/{name}/policy.safetensors",
         settings=dict(settings or {}),
         attempts=attempts,
@@ -60,12 +64,45 @@ def _make(
     options: Mapping[str, Any],
     seeds: Iterable[int] | None = None,
     horizon: int | None = None,
+    **arguments: Any,
 ) -> World:
     from polychromic.envs.gymnasium.world import from_gymnasium
 
     chosen = own_seeds if seeds is None else tuple(seeds)
     more = {} if horizon is None else {"horizon": horizon}
-    return from_gymnasium(make_env, chosen, **{**options, **more})
+    return from_gymnasium(_with_arguments(make_env, arguments), chosen, **{**options, **more})
+
+
+def _with_arguments(make_env: Any, arguments: Mapping[str, Any]) -> Any:
+    """What makes the environment with these arguments."""
+    if not arguments:
+        return make_env
+    if not isinstance(make_env, str):
+        return functools.partial(make_env, **arguments)
+    import gymnasium
+
+    spec = copy.deepcopy(gymnasium.spec(make_env))
+    spec.kwargs.update(arguments)
+    return functools.partial(gymnasium.make, spec)
+
+
+def _arguments(make_env: Any) -> tuple[str, ...]:
+    """The names of the arguments of a function, a class or a registered environment; none if they cannot be known."""
+    try:
+        if isinstance(make_env, str):
+            import gymnasium
+            from gymnasium.envs.registration import load_env_creator
+
+            entry = gymnasium.spec(make_env).entry_point
+            make_env = load_env_creator(entry) if isinstance(entry, str) else entry
+        parameters = inspect.signature(make_env).parameters.values()
+    except Exception:  # whatever an environment's module raises, it raises again when a world is made
+        return ()
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return tuple(one.name for one in parameters if one.kind in named and one.name not in _NOT_OPTIONS)
+
+
+_NOT_OPTIONS = ("seeds", "horizon", "render_mode")
 
 
 class _Pretraining:
@@ -81,19 +118,21 @@ class _Pretraining:
         *,
         out: Path,
         command: str = "",
+        demonstrations: Path | None = None,
         episodes: int = 200,
         epochs: int = 50,
         patience: int = 5,
         learning_rate: float = 1e-3,
         entropy: float = 0.01,
         seed: int = 0,
+        options: Mapping[str, Any] | None = None,
     ) -> str:
         from polychromic.finetuning.default_policy import policy_for
         from polychromic.policies.files import save_policy
         from polychromic.pretrain.anywhere import clone
 
-        world = make(task)
-        shown = self._demonstrations
+        world = make(task, **(options or {}))
+        shown = self._demonstrations if demonstrations is None else _named(str(demonstrations))
         if shown is None:
             saved = policy_for(world, seed=seed)
         else:
@@ -113,6 +152,13 @@ class _Pretraining:
         learnt = made.get("cloned")
         said = f"cloned {learnt['episodes']} episodes, loss {learnt['loss']:.3f}" if learnt else "untrained"
         return f"{task}: {said}; {path}"
+
+
+def _named(demonstrations: str) -> Any:
+    """A Minari data set by its name, or what `package.module:name` is."""
+    if demonstrations.startswith("minari:") or not is_name(demonstrations):
+        return demonstrations  # which `clone` reads, or refuses
+    return import_named("demonstrations", demonstrations)
 
 
 def _takes_nothing(thing: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,24 +11,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from polychromic.theory import claims, dynamics
+from polychromic.theory.collapse import DRAWS, MOST_SET_SIZE, Bandit
 
-# One colour per method wherever it appears; readable in grey and by colour-blind readers.
-GREY, RED = "#6b7280", "#cb181d"
-BLUES = ("#6baed6", "#2171b5", "#08306b")
+# One colour per method wherever it appears, as in reports (page.css); readable by colour-blind readers.
+GREY, GREEN, BLUE = "#6b7480", "#00856a", "#0072b2"
+ORANGES = ("#f5a36b", "#d55e00", "#7a3500")
 
 
 def scaffold_figure() -> Figure:
     """Scaffold values of homogeneous and heterogeneous sets over the probability that the policy gives them."""
     figure = Figure(figsize=(9.2, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for colour, set_size in zip(BLUES, (2, 3, 5), strict=True):
+    for colour, set_size in zip(ORANGES, (2, 3, 5), strict=True):
         probability = np.linspace(0.005, 0.995, 120)
         values = [claims.homogeneous_scaffold(float(p), set_size) for p in probability]
         left.plot(probability, values, color=colour, label=f"n = {set_size}")
         left.axvline((set_size - 1) / set_size, color=colour, linestyle=":", linewidth=1)
     _labels(left, "Homogeneous set {a, …, a}, a right", "p = π(a)", "scaffold value Λ")
     left.text(0.02, 0.28, "dotted: (n − 1)/n", transform=left.transAxes, fontsize=8, color=GREY)
-    for colour, (set_size, num_right) in zip(BLUES, ((2, 2), (3, 3), (4, 4)), strict=True):
+    for colour, (set_size, num_right) in zip(ORANGES, ((2, 2), (3, 3), (4, 4)), strict=True):
         probability = np.linspace(0.01, 0.99, 60)
         values = [claims.heterogeneous_scaffold(float(p), set_size, num_right) for p in probability]
         right.plot(probability, values, color=colour, label=f"n = {set_size}, all right")
@@ -38,32 +40,27 @@ def scaffold_figure() -> Figure:
     return figure
 
 
-def bandit_curves(num_steps: int = 2000) -> list[dynamics.Curve]:
-    """Exact training of a bandit with 5 right arms of 10, from an uneven policy, under every method."""
-    logits = np.array([2.0, 1.2, 0.6, 0.0, -0.6, 1.5, 1.0, 0.5, 0.2, 0.0])
-    rewards = np.array([1.0] * 5 + [0.0] * 5)
-    methods: list[tuple[str, dynamics.Update]] = [
-        ("REINFORCE", dynamics.reinforce_update),
-        ("PPO-style", dynamics.ppo_update),
-        *((f"polychromic, n = {n}", dynamics.polychromic_update(n)) for n in (2, 4, 8)),
-    ]
+def bandit_curves(bandit: Bandit) -> list[dynamics.Curve]:
+    """Exact training of a bandit under every method, with sets of half, once and twice its set size."""
+    sizes = {max(bandit.set_size // 2, 1), bandit.set_size, min(2 * bandit.set_size, MOST_SET_SIZE)}
     return [
-        dynamics.train(name, update, logits, rewards, num_steps=num_steps, step_size=0.2, draws=16)
-        for name, update in methods
+        bandit.train(dynamics.REINFORCE),
+        bandit.train(dynamics.PPO),
+        *(replace(bandit, set_size=size).train(dynamics.POLYCHROMIC) for size in sorted(sizes)),
     ]
 
 
-def bandit_figure(curves: list[dynamics.Curve]) -> Figure:
+def bandit_figure(bandit: Bandit, curves: list[dynamics.Curve]) -> Figure:
     """Success, entropy and distinct right arms over training."""
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     panels = figure.subplots(1, 3)
-    colours = (GREY, RED, *BLUES)
-    for curve, colour in zip(curves, colours, strict=True):
+    colours = (GREEN, BLUE, *ORANGES)
+    for curve, colour in zip(curves, colours, strict=False):
         steps = np.arange(1, len(curve.success) + 1)  # from 1, for the logarithmic axis
         style = "-" if "poly" in curve.name else "--"
         for axes, values in zip(panels, (curve.success, curve.entropy, curve.distinct_right), strict=True):
             axes.plot(steps, values, style, color=colour, label=curve.name)
-    titles = ("Success", "Policy entropy (nats)", "Distinct right arms in 16 draws (of 5)")
+    titles = ("Success", "Policy entropy (nats)", f"Distinct right arms in {DRAWS} draws (of {bandit.right})")
     for axes, title in zip(panels, titles, strict=True):
         _labels(axes, title, "exact gradient steps", "")
         axes.set_xscale("log")

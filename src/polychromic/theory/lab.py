@@ -1,4 +1,4 @@
-"""`polychromic theory`: check the paper's claims by exact enumeration and draw what they mean."""
+"""`polychromic theory`: why policies collapse, and the paper's claims checked by exact enumeration."""
 
 from __future__ import annotations
 
@@ -12,54 +12,74 @@ from rich.progress import Progress
 from rich.table import Table
 
 from polychromic.errors import UserError
+from polychromic.theory import dynamics
 from polychromic.theory.claims import Claim, all_claims
+from polychromic.theory.collapse import Bandit, picture, summary
 
 
-def theory(*, out: Path = Path("theory"), figures: bool = True) -> int:
-    """Check the paper's claims by exact enumeration and draw what they mean.
+def theory(
+    *,
+    out: Path = Path("theory"),
+    figures: bool = True,
+    arms: int = 10,
+    right: int = 5,
+    set_size: int = 4,
+    unevenness: float = 1.0,
+    steps: int = 2000,
+    step_size: float = 0.2,
+) -> int:
+    """Why policies collapse, and the paper's claims checked by exact enumeration.
 
-    Prints a table (claim, as printed, exact value, holds or not) and writes it as claims.json, with the figures
-    scaffold.png and bandit.png (and .svg), into a folder. Takes a few seconds.
+    First a bandit, trained by exact gradients, with the policy each method ends with and what became of its right arms;
+    `polychromic bandit` has a page to play with. Then a table of the paper's claims (as printed, exact value, holds or
+    not), which is written as claims.json, and the figures scaffold.png and bandit.png (and .svg). Takes a few seconds.
 
     Args:
         out: the folder to write to.
         figures: draw the figures too.
+        arms: number of arms of the bandit.
+        right: how many of them pay 1; the others pay 0.
+        set_size: n of the polychromic objective; the figure has half and twice as much too.
+        unevenness: logits of the right arms start between this and minus this; 0 is a tie.
+        steps: gradient steps.
+        step_size: of a gradient step.
     """
+    bandit = Bandit(arms, right, set_size, unevenness, steps, step_size)
     _make_folder(out)
     console = Console()
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("enumerating", total=None)
-        claims = []
-        for claim in all_claims():
-            claims.append(claim)
-            progress.update(task, description=f"checked {claim.where}", advance=1)
-        written = [out / "claims.json"]
-        rows = [asdict(claim) for claim in claims]
-        written[0].write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        if figures:
-            # matplotlib takes most of a second to import, and a table does not need it.
-            from polychromic.theory import figures as draw
+    curves = [bandit.train(method) for method in dynamics.METHODS]
+    console.print(f"Why policies collapse: {arms} arms, {right} of them right (●), {steps:,} exact gradient steps\n")
+    for line in (*picture(bandit, curves), "", *summary(bandit, curves), ""):
+        console.print(line, soft_wrap=True, highlight=False)
+    claims, written = _check_claims(console, out)
+    if figures:
+        # matplotlib takes most of a second to import, and a table does not need it.
+        from polychromic.theory import figures as draw
 
-            progress.update(task, description="drawing scaffold values")
-            written += draw.save(draw.scaffold_figure(), out / "scaffold")
-            progress.update(task, description="training bandits with exact gradients")
-            curves = draw.bandit_curves()
-            written += draw.save(draw.bandit_figure(curves), out / "bandit")
+        written += draw.save(draw.scaffold_figure(), out / "scaffold")
+        written += draw.save(draw.bandit_figure(bandit, draw.bandit_curves(bandit)), out / "bandit")
     console.print(_table(claims))
     failed = sum(not claim.holds for claim in claims)
     console.print(
-        f"{len(claims) - failed} of {len(claims)} statements hold; the {failed} that do not are slips in the paper, "
-        "each with its correction in the row after it or in docs/errata.md."
+        f"{len(claims) - failed} of {len(claims)} statements hold. The {failed} that do not are slips in the paper, "
+        "each corrected in the row after it or in docs/errata.md."
     )
-    if figures:
-        console.print("\nA bandit with 5 right arms of 10, trained with exact gradients:")
-        for curve in curves:
-            console.print(
-                f"  {curve.name:<20} success {curve.success[-1]:.3f}, "
-                f"distinct right arms in 16 draws {curve.distinct_right[0]:.1f} → {curve.distinct_right[-1]:.1f}"
-            )
     console.print("\nwritten: " + ", ".join(str(path) for path in written), soft_wrap=True)
     return 0
+
+
+def _check_claims(console: Console, out: Path) -> tuple[list[Claim], list[Path]]:
+    """All claims, and the file that has them."""
+    claims = []
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("enumerating", total=None)
+        for claim in all_claims():
+            claims.append(claim)
+            progress.update(task, description=f"checked {claim.where}", advance=1)
+    path = out / "claims.json"
+    rows = [asdict(claim) for claim in claims]
+    path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return claims, [path]
 
 
 def _make_folder(out: Path) -> None:

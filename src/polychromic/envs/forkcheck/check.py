@@ -30,7 +30,7 @@ from polychromic.errors import UserError
 PROOF_SEEDS = 3
 PROOF_STEPS = 64
 
-Act = Callable[[Any, np.random.Generator], int]
+Act = Callable[[Any, np.random.Generator], Any]
 
 REPLAY = "same seed, same episode"
 STATE = "the copy has every field"
@@ -64,8 +64,8 @@ def check_fork(
         steps: length of the episodes, which are forked at their start, middle and end.
         fork, clone, restore, reseed, text_length, tokenize: as for `from_gymnasium`; `auto` tries each way in turn.
             A world brings its own.
-        act: `act(env, rng)` chooses the actions (from 0); not given: uniformly random. With a good
-            player the proof reaches states that random actions do not.
+        act: `act(env, rng)` chooses the actions, as a world takes them (numbered ones from 0); not given: random ones.
+            With a good player the proof reaches states that random actions do not.
         seed: fixes the random actions of the proof.
     """
     configurations, seeds = seeds, range(PROOF_SEEDS) if seeds is None else seeds
@@ -124,7 +124,7 @@ def prove_method(recipe: Recipe, seeds: Sequence[int], steps: int, act: Act | No
     """All checks of one way of forking."""
     subject = _EnvSubject(recipe, act)
     fields = Fields(same_object=recipe.method == "copy")
-    findings = prove(subject, seeds, steps, recipe.num_actions, seed, fields)
+    findings = prove(subject, seeds, steps, recipe.actions, seed, fields)
     env = subject.begin(seeds[0])[0].env
     ez_pickle = recipe.method == "copy" and diagnosis.is_ez_pickle(env)
     checks = _checks(findings, recipe.method, ez_pickle, fields)
@@ -153,17 +153,21 @@ class _EnvSubject:
             raise UserError(f"the environment fails without any fork: seed {task} raised {describe(error)}") from error
         return episode, Outcome(self._keys, episode.observation, 0.0, False, False)
 
-    def step(self, episode: Episode, action: int) -> Outcome:
+    def step(self, episode: Episode, action: Any) -> Outcome:
         reward, terminated, truncated = advance(self.recipe, episode, action)
         return Outcome(self._keys, episode.observation, reward, terminated, truncated)
 
     def fork(self, episode: Episode) -> Episode:
         return duplicate(self.recipe, episode)
 
-    def act(self, episode: Episode, rng: np.random.Generator) -> int:
+    def act(self, episode: Episode, rng: np.random.Generator) -> Any:
         if self._act is None:
-            return int(rng.integers(self.recipe.num_actions))
-        return int(self._act(episode.env, rng))
+            return self.recipe.actions.random(rng)
+        chosen = self._act(episode.env, rng)
+        action = self.recipe.actions.one(chosen)
+        if action is None:
+            raise UserError(f"act gave {chosen!r}; actions are {self.recipe.actions}")
+        return action
 
 
 class _WorldSubject:
@@ -176,15 +180,15 @@ class _WorldSubject:
         state = self._world.start([task])
         return state, self._outcome(state, 0.0, False, False)
 
-    def step(self, state: Any, action: int) -> Outcome:
+    def step(self, state: Any, action: Any) -> Outcome:
         reward, terminated, truncated = self._world.step(state, np.array([action]))
         return self._outcome(state, float(reward[0]), bool(terminated[0]), bool(truncated[0]))
 
     def fork(self, state: Any) -> Any:
         return state[[0]]
 
-    def act(self, state: Any, rng: np.random.Generator) -> int:  # noqa: ARG002
-        return int(rng.integers(self._world.num_actions))
+    def act(self, state: Any, rng: np.random.Generator) -> Any:  # noqa: ARG002
+        return self._world.actions.random(rng)
 
     def _outcome(self, state: Any, reward: float, terminated: bool, truncated: bool) -> Outcome:
         seen = dict(self._world.observe(state))
@@ -200,7 +204,7 @@ def _prove_world(world: World, configurations: Sequence[int] | None, steps: int,
         raise UserError(
             f"seeds holds {wrong[0]}; the configurations of this world are 0 to {world.num_configurations - 1}"
         )
-    findings = prove(_WorldSubject(world), chosen, steps, world.num_actions, seed)
+    findings = prove(_WorldSubject(world), chosen, steps, world.actions, seed)
     checks = _checks(findings, "state[rows]", False, None)
     return ForkReport(type(world).__name__, "state[rows]", tuple(checks))
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from polychromic.envs.actions import Actions
 from polychromic.envs.forkcheck.fields import Fields
 from polychromic.envs.gymnasium.episodes import describe, same_arrays
 from polychromic.errors import UserError
@@ -35,9 +36,9 @@ class Subject(Protocol):
     """What is proven: episodes that can begin, step and be forked."""
 
     def begin(self, task: int) -> tuple[Any, Outcome]: ...
-    def step(self, episode: Any, action: int) -> Outcome: ...
+    def step(self, episode: Any, action: Any) -> Outcome: ...
     def fork(self, episode: Any) -> Any: ...
-    def act(self, episode: Any, rng: np.random.Generator) -> int: ...
+    def act(self, episode: Any, rng: np.random.Generator) -> Any: ...
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Findings:
     siblings: str = ""
     fork_error: str = ""
     # (task, moment, actions up to the moment, actions after it) of every fork, for further checks
-    moments: list[tuple[int, int, list[int], list[int]]] = field(default_factory=list)
+    moments: list[tuple[int, int, list[Any], list[Any]]] = field(default_factory=list)
 
 
 def difference(expected: Outcome, got: Outcome) -> str:
@@ -69,7 +70,7 @@ def difference(expected: Outcome, got: Outcome) -> str:
     return ""
 
 
-def step_alone(subject: Subject, episode: Any, action: int) -> Outcome:
+def step_alone(subject: Subject, episode: Any, action: Any) -> Outcome:
     """A step of an episode that was never forked; if it fails, the environment is at fault."""
     try:
         return subject.step(episode, action)
@@ -77,10 +78,10 @@ def step_alone(subject: Subject, episode: Any, action: int) -> Outcome:
         raise UserError(f"the environment fails without any fork: step({action}) raised {describe(error)}") from error
 
 
-def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) -> tuple[Any, list[int], list[Outcome]]:
+def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) -> tuple[Any, list[Any], list[Outcome]]:
     """An undisturbed episode: its last state, its actions and its outcomes (one more than actions)."""
     episode, outcome = subject.begin(task)
-    actions: list[int] = []
+    actions: list[Any] = []
     trace = [outcome]
     while len(actions) < steps and not trace[-1].ended:
         actions.append(subject.act(episode, rng))
@@ -88,7 +89,7 @@ def record(subject: Subject, task: int, steps: int, rng: np.random.Generator) ->
     return episode, actions, trace
 
 
-def compare(subject: Subject, episode: Any, actions: Sequence[int], trace: Sequence[Outcome], moment: int) -> str:
+def compare(subject: Subject, episode: Any, actions: Sequence[Any], trace: Sequence[Outcome], moment: int) -> str:
     """Continue `episode` with `actions`; the first difference from `trace`, as text."""
     for offset, (action, expected) in enumerate(zip(actions, trace, strict=True), start=1):
         try:
@@ -101,7 +102,7 @@ def compare(subject: Subject, episode: Any, actions: Sequence[int], trace: Seque
     return ""
 
 
-def forward(subject: Subject, task: int, actions: Sequence[int]) -> Any:
+def forward(subject: Subject, task: int, actions: Sequence[Any]) -> Any:
     """A fresh episode that has taken `actions`."""
     episode, _ = subject.begin(task)
     for action in actions:
@@ -110,7 +111,7 @@ def forward(subject: Subject, task: int, actions: Sequence[int]) -> Any:
 
 
 def prove(
-    subject: Subject, tasks: Sequence[int], steps: int, num_actions: int, seed: int, fields: Fields | None = None
+    subject: Subject, tasks: Sequence[int], steps: int, actions: Actions, seed: int, fields: Fields | None = None
 ) -> Findings:
     """Run undisturbed episodes, then fork them at the start, in the middle and just before their end.
 
@@ -119,23 +120,23 @@ def prove(
     rng = np.random.default_rng(seed)
     findings = Findings()
     for task in tasks:
-        ended, actions, trace = record(subject, task, steps, rng)
-        findings.steps += len(actions)
+        ended, taken, trace = record(subject, task, steps, rng)
+        findings.steps += len(taken)
         again, first = subject.begin(task)
         if fields:
             fields.begin(again.env)
         words = difference(trace[0], first)
-        words = (f"at the reset, {words}" if words else "") or compare(subject, again, actions, trace[1:], 0)
+        words = (f"at the reset, {words}" if words else "") or compare(subject, again, taken, trace[1:], 0)
         findings.replay = findings.replay or (words and f"task {task}: {words}")
         if fields:
             fields.end(again.env, ended.env, same=not words)
-        last = max(len(actions) - 1, 0)
-        for moment in sorted({0, len(actions) // 2, last}):
-            head, tail = actions[:moment], actions[moment:]
+        last = max(len(taken) - 1, 0)
+        for moment in sorted({0, len(taken) // 2, last}):
+            head, tail = taken[:moment], taken[moment:]
             findings.moments.append((task, moment, head, tail))
             where = f"task {task}, forked after {moment} steps"
             expected = None if words else trace[moment + 1 :]
-            _prove_fork(subject, findings, where, task, head, tail, expected, num_actions, rng, fields)
+            _prove_fork(subject, findings, where, task, head, tail, expected, actions, rng, fields)
     return findings
 
 
@@ -144,10 +145,10 @@ def _prove_fork(
     findings: Findings,
     where: str,
     task: int,
-    head: list[int],
-    tail: list[int],
+    head: list[Any],
+    tail: list[Any],
     expected: list[Outcome] | None,
-    num_actions: int,
+    actions: Actions,
     rng: np.random.Generator,
     fields: Fields | None,
 ) -> None:
@@ -187,7 +188,7 @@ def _prove_fork(
     for offset, action in enumerate(tail):
         if not stranger_ended:
             try:
-                stranger_ended = subject.step(stranger, int(rng.integers(num_actions))).ended
+                stranger_ended = subject.step(stranger, actions.random(rng)).ended
             except Exception as error:
                 findings.future = findings.future or f"{where}: raised {describe(error)}"
                 stranger_ended = True

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from polychromic.envs.grid import codes
 
 if TYPE_CHECKING:
-    from polychromic.envs.grid.world import GridWorld
+    from polychromic.envs.grid.world import Cells, GridWorld
 
 
 def replay(
@@ -34,6 +34,19 @@ def replay(
         {"path": moments[row, : length + 1].ravel().tolist(), "changes": changes[row]}
         for row, length in enumerate(lengths.tolist())
     ]
+
+
+def room_centres(free: Cells) -> list[int]:
+    """For each room from 0 on the free cell nearest to its middle (x, y, flat); −1, −1 for a room without one."""
+    found: list[int] = []
+    for room in range(int(free.rooms[free.rooms < codes.NO_ROOM].max(initial=-1)) + 1):
+        own = free.positions[free.rooms == room]
+        if not len(own):
+            found += [-1, -1]
+            continue
+        middle = (own.min(axis=0) + own.max(axis=0)) / 2
+        found += own[np.abs(own - middle).sum(axis=1).argmin()].tolist()
+    return found
 
 
 def legend() -> dict[str, list[str]]:

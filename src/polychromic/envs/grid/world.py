@@ -85,6 +85,7 @@ class GridWorld(World):
     vocabulary = WORDS
     observations_repeat = True
     names_places = True
+    table_inputs = ("mission",)
     strategies = ROOM_SETS
     return_range = (0.0, 1.0)
     reward_scales = (0.5, 0.9)  # the paper's text, and minigrid's own (which the paper's FourRooms rewards match)
@@ -329,8 +330,9 @@ class GridWorld(World):
         return {"grid_shape": list(self.grid_shape), "legend": recordings.legend()}
 
     def backdrop(self, configuration: int) -> dict[str, Any]:
-        """The codes of the grid at the start, column by column."""
-        return {"grid": self.grids(self.start([configuration]))[0].ravel().tolist()}
+        """The codes of the grid at the start, column by column, and where the number of each room is written."""
+        grid = self.grids(self.start([configuration]))[0]
+        return {"grid": grid.ravel().tolist(), "rooms": recordings.room_centres(self.free_cells(configuration))}
 
     def replay(
         self, configurations: NDArray[np.int64], actions: NDArray[np.int32], lengths: NDArray[np.int64]

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
+from polychromic.envs.actions import Actions
 from polychromic.envs.gymnasium.generators import Key, number_of, reseed_generators
 from polychromic.envs.gymnasium.observations import Layout
 
@@ -44,8 +45,8 @@ class Recipe:
     make_env: MakeEnv
     method: Method
     layout: Layout
-    num_actions: int
-    action_start: int
+    actions: Actions
+    to_env: Callable[[Any], Any]  # from an action to what `env.step` takes
     clone: Callable[[Any], Any] | None = None
     restore: Callable[[Any, Any], None] | None = None
     reseed: Callable[[Any, int], None] | None = None
@@ -60,7 +61,7 @@ class Episode:
     env: gymnasium.Env[Any, Any]
     seed: int
     observation: tuple[np.ndarray, ...]
-    actions: list[int] = field(default_factory=list)
+    actions: list[Any] = field(default_factory=list)
     # (after how many actions, with which key) the generators were given new streams
     reseeds: list[tuple[int, Key]] = field(default_factory=list)
     success: bool | None = None  # what the last step's info says; None if nothing
@@ -86,9 +87,9 @@ def begin(recipe: Recipe, seed: int) -> Episode:
     return Episode(env, seed, recipe.layout.encode(reset_env(env, seed)))
 
 
-def advance(recipe: Recipe, episode: Episode, action: int) -> tuple[float, bool, bool]:
-    """One step in place; `action` counts from 0. Returns reward, terminated, truncated."""
-    observation, reward, terminated, truncated, info = episode.env.step(action + recipe.action_start)
+def advance(recipe: Recipe, episode: Episode, action: Any) -> tuple[float, bool, bool]:
+    """One step in place; `action` is one of `recipe.actions`. Returns reward, terminated, truncated."""
+    observation, reward, terminated, truncated, info = episode.env.step(recipe.to_env(action))
     episode.observation = recipe.layout.encode(observation)
     episode.success = _said_success(info)
     if recipe.method == "replay":

@@ -52,7 +52,7 @@ class Move(NamedTuple):
     """One step of a row."""
 
     row: int
-    action: int
+    action: Any
 
 
 class Seen(NamedTuple):

@@ -12,10 +12,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 
 from polychromic.core.checks import whole_number
 from polychromic.envs.grid.register import register_grid_envs
+from polychromic.envs.gymnasium.actions import actions_of
 from polychromic.envs.gymnasium.episodes import MakeEnv, Method, Recipe, describe, reset_env
 from polychromic.envs.gymnasium.observations import Tokenize, layout_of
 from polychromic.envs.protocol import World
@@ -131,22 +131,16 @@ def recipe_of(
     if second.unwrapped is env.unwrapped:
         raise UserError("make_env returned the same environment object twice; it must make a new one at every call")
     _close(second)
-    space = env.action_space
-    if not isinstance(space, spaces.Discrete):
-        cure = "discretise it" if isinstance(space, spaces.Box) else "number its actions"
-        raise UserError(
-            f"the action space is {space}; it must be Discrete: {cure}, for example with "
-            "gymnasium.wrappers.TransformAction"
-        )
+    actions, to_env = actions_of(env.action_space)
     try:
         first = reset_env(env, seed)
     except Exception as error:
         raise UserError(f"reset(seed={seed}) raised {describe(error)}") from error
     layout = layout_of(env.observation_space, first, text_length, tokenize)
     # An error of `step` is better named now than in the middle of a batch.
-    actions = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     for _ in range(3):
-        action = int(actions.integers(space.n)) + int(space.start)
+        action = to_env(actions.random(rng))
         try:
             _, _, terminated, truncated, _ = env.step(action)
         except Exception as error:
@@ -157,8 +151,8 @@ def recipe_of(
         make_env=make_env,
         method=method,
         layout=layout,
-        num_actions=int(space.n),
-        action_start=int(space.start),
+        actions=actions,
+        to_env=to_env,
         clone=clone,
         restore=restore,
         reseed=reseed,

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with discrete actions as a world that can be forked."""
+"""Any Gymnasium environment as a world that can be forked."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polychromic.core.checks import check_label, flag, read_array, whole_number
+from polychromic.envs.actions import Actions, Choice
 from polychromic.envs.forkcheck.check import PROOF_SEEDS, PROOF_STEPS, prove_methods
 from polychromic.envs.gymnasium.episodes import EnvironmentFailed, MakeEnv, Recipe, describe, reset_env
 from polychromic.envs.gymnasium.generators import Key
@@ -23,7 +24,7 @@ from polychromic.envs.gymnasium.pool import Begin, Fork, Move, Pool, Seen
 from polychromic.envs.gymnasium.probe import TEXT_LENGTH, horizon_of, maker_of, recipe_of, seeds_of
 from polychromic.envs.gymnasium.state import GymnasiumState, release
 from polychromic.envs.gymnasium.workers import RemotePool, pack
-from polychromic.envs.protocol import StepResult, World
+from polychromic.envs.protocol import Episode, StepResult, World
 from polychromic.envs.rows import take_rows
 from polychromic.errors import Notice, UserError
 
@@ -35,6 +36,7 @@ def from_gymnasium(
     seeds: Iterable[int],
     *,
     place: Callable[[Any], Hashable] | None = None,
+    feature: Callable[[Episode], ArrayLike] | None = None,
     success: Callable[[Any], bool] | None = None,
     mission: Callable[[Any], str] | None = None,
     horizon: int | None = None,
@@ -58,6 +60,8 @@ def from_gymnasium(
         place: what diversity reads, from the environment itself: `lambda env: env.unwrapped.agent_pos`.
             Integers are kept; anything else hashable is numbered by this world in the order of first
             appearance. Without it every place is 0, and `names_places` is False.
+        feature: a vector of an episode (`observations`, `actions`, `rewards`, `places`), which the diversities `vendi`
+            and `cosine` and your own functions read: an embedding, where it ended, how it moved.
         success: whether an episode has reached its goal, from the environment after its last step. Without it the
             environment's own word counts, `info["is_success"]` or `info["success"]` of the last step; where there is
             neither, no success rate is claimed.
@@ -86,6 +90,8 @@ def from_gymnasium(
     maker = maker_of(make_env)
     seeds = seeds_of(seeds)
     num_workers = whole_number("num_workers", num_workers, at_least=0)
+    if feature is not None and not callable(feature):
+        raise UserError(f"feature is {feature!r}; it must be a function of an episode")
     seed = whole_number("seed", seed, at_least=0)
     reseed_on_fork = flag("reseed_on_fork", reseed_on_fork)
     reseed_on_start = flag("reseed_on_start", reseed_on_start)
@@ -121,6 +127,7 @@ def from_gymnasium(
         seed=seed,
         num_workers=num_workers,
         return_range=_range_of(return_range),
+        feature=feature,
     )
 
 
@@ -141,10 +148,13 @@ class GymnasiumWorld(World):
         seed: int,
         num_workers: int,
         return_range: tuple[float, float] | None = None,
+        feature: Callable[[Episode], ArrayLike] | None = None,
     ) -> None:
         self.recipe = recipe
+        self.feature = feature
         self.level_seeds = seeds
-        self.num_actions = recipe.num_actions
+        if isinstance(recipe.actions, Choice):
+            self.num_actions = recipe.actions.count
         self.num_configurations = len(seeds)
         self.horizon = horizon
         self.names_places = recipe.place is not None
@@ -166,6 +176,11 @@ class GymnasiumWorld(World):
         else:
             self._pools = [Pool(recipe)]
         self.reseed(seed)
+
+    @property
+    def actions(self) -> Actions:
+        """By the action space: numbered, several choices at once, or vectors of numbers."""
+        return self.recipe.actions
 
     def describe(self) -> dict[str, Any]:
         """How its environment is made, forked and read."""
@@ -261,19 +276,20 @@ class GymnasiumWorld(World):
         """Advance every live row in place. Ended rows take any action and give reward 0."""
         self._check_open()
         self._check_state(state)
-        chosen = _integers("actions", actions)
+        chosen = self._read_actions(actions)
         if len(chosen) != len(state):
             raise UserError(f"actions has {len(chosen)} entries for {len(state)} rows; give one action per row")
         live = np.flatnonzero(~state.ended)
-        bad = [row for row in live if not 0 <= chosen[row] < self.num_actions]
-        if bad:
-            raise UserError(
-                f"action {chosen[bad[0]]} of row {bad[0]} does not exist; actions are 0 to {self.num_actions - 1}"
-            )
+        bad = live[self.actions.wrong(chosen[live])]
+        if bad.size:
+            raise UserError(f"action {chosen[bad[0]]} of row {bad[0]} does not exist; actions are {self.actions}")
         if (state._rows[live] == HANDED_ON).any():
             raise UserError("this world cannot be forked: another state continues rows of this one; step that one")
         reward = np.zeros(len(state), np.float32)
-        messages: list[Begin | Move] = [Move(int(state._rows[row]), int(chosen[row])) for row in live]
+        messages: list[Begin | Move] = [
+            Move(int(state._rows[row]), action)
+            for row, action in zip(live, self.actions.listed(chosen[live]), strict=True)
+        ]
         try:
             seen = self._ask(state._workers[live], messages)
             state.lengths[live] += 1
@@ -412,6 +428,13 @@ class GymnasiumWorld(World):
             return self._place_numbers.setdefault(place, len(self._place_numbers))
         except TypeError as error:
             raise UserError(f"place gave {place!r}, which cannot be hashed; give an integer, text or tuple") from error
+
+    def _read_actions(self, values: ArrayLike) -> NDArray[Any]:
+        given = np.atleast_1d(read_array("actions", values))
+        chosen = np.zeros((0, *self.actions.shape), self.actions.dtype) if not given.size else self.actions.rows(given)
+        if chosen is None:
+            raise UserError(f"actions is an array of {given.dtype} with shape {given.shape}; give {self.actions.form}")
+        return chosen
 
     def _check_open(self) -> None:
         if self._closed:

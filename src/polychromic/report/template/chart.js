@@ -1,6 +1,23 @@
 // Line charts with intervals. Series: {label, colour, dash, points: [[x, y, low, high]], thin}.
-// On a phone a chart is drawn smaller, so that its text is not scaled down with it.
-const CHART = { width: innerWidth < 600 ? 370 : 560, height: innerWidth < 600 ? 260 : 320, left: 52, right: 14, top: 12, bottom: 44 };
+const CHART = { width: NARROW ? 370 : 560, plot: NARROW ? 200 : 260, left: 52, right: 14, bottom: 44 };
+const LEGEND_LINE = 18;
+
+// Keys above the plot, inside the picture, so that a saved figure explains itself. Returns its height and how to draw it.
+function legendOf(keys, width) {
+  const places = [];
+  let [x, line] = [0, 0];
+  for (const key of keys) {
+    const label = clipped(key.label, 46);
+    const wide = 34 + 6.4 * label.length;
+    if (x && x + wide > width) [x, line] = [0, line + 1];
+    places.push([key, label, x, line]);
+    x += wide;
+  }
+  const height = LEGEND_LINE * (line + 1) + 8;
+  return { height, items: places.flatMap(([key, label, left, row]) => [
+    draw("line", { x1: left, x2: left + 18, y1: LEGEND_LINE * row + 9, y2: LEGEND_LINE * row + 9, stroke: key.colour, "stroke-width": 3, "stroke-dasharray": key.dash || null }),
+    draw("text", { class: "key", x: left + 23, y: LEGEND_LINE * row + 13 }, label)]) };
+}
 
 function niceStep(span, count) {
   const raw = span / count;
@@ -26,7 +43,7 @@ function lineChart({ title, xLabel, yLabel, series, logX = false, unit = false }
   const all = shown.flatMap((one) => one.points);
   const rows = [["series", xLabel, yLabel, "low", "high"],
     ...shown.flatMap((one) => one.points.map((point) => [one.label, point[0], point[1], point[2], point[3]]))];
-  const figure = make("figure", { class: "chart" }, make("h3", {}, title));
+  const figure = make("figure", { class: "chart" }, make("h4", {}, title));
   if (!all.length) {
     figure.append(make("p", { class: "note" }, "Nothing was recorded for this figure."));
     return figure;
@@ -36,7 +53,11 @@ function lineChart({ title, xLabel, yLabel, series, logX = false, unit = false }
   const [xLow, xHigh] = [logX ? Math.min(...xs) : 0, Math.max(...xs)];
   const yLow = 0;
   const yHigh = unit ? 1 : Math.max(...ys) * 1.05 || 1;
-  const { width, height, left, right, top, bottom } = CHART;
+  const { width, plot, left, right, bottom } = CHART;
+  const named = shown.filter((one) => !one.thin && !one.dash);
+  const legend = legendOf(shown.some((one) => one.dash) ? [...named, { label: "dotted: exact", colour: "var(--soft)", dash: "2 4" }] : named, width);
+  const top = legend.height;
+  const height = top + plot + bottom;
   const scale = (value) => (logX ? Math.log(value) : value);
   const x = (value) => left + (width - left - right) * (scale(value) - scale(xLow)) / ((scale(xHigh) - scale(xLow)) || 1);
   const y = (value) => height - bottom - (height - top - bottom) * (value - yLow) / (yHigh - yLow);
@@ -70,18 +91,11 @@ function lineChart({ title, xLabel, yLabel, series, logX = false, unit = false }
       "stroke-opacity": one.thin ? 0.5 : 1, "stroke-dasharray": one.dash || null, "stroke-linejoin": "round",
       d: `M${one.points.map((point) => `${x(point[0]).toFixed(1)},${y(point[1]).toFixed(1)}`).join("L")}` }));
     if (one.points.length <= 12) {
-      for (const point of one.points) picture.append(draw("circle", { cx: x(point[0]), cy: y(point[1]), r: 3, fill: one.colour }));
+      for (const point of one.points) picture.append(draw("circle", { cx: x(point[0]), cy: y(point[1]), r: one.points.length > 1 ? 3 : 6, fill: one.colour }));
     }
   }
 
-  // A legend inside the picture, so that a saved figure explains itself.
-  const named = shown.filter((one) => !one.thin && !one.dash);
-  const notes = shown.some((one) => one.dash) ? [...named, { label: "dotted: exact", colour: "var(--soft)", dash: "2 4" }] : named;
-  notes.forEach((one, number) => {
-    const line = height - bottom - 10 - 15 * (notes.length - 1 - number);
-    picture.append(draw("line", { x1: width - right - 24, x2: width - right - 4, y1: line - 4, y2: line - 4, stroke: one.colour, "stroke-width": 2.4, "stroke-dasharray": one.dash || null }),
-      draw("text", { class: "key", x: width - right - 30, y: line, "text-anchor": "end", "font-size": 11 }, one.label));
-  });
+  picture.append(...legend.items);
 
   const values = [...new Set(xs)].sort((a, b) => a - b);
   const cursor = draw("line", { y1: top, y2: height - bottom, stroke: "var(--soft)", "stroke-dasharray": "3 3", visibility: "hidden" });
@@ -110,6 +124,6 @@ function lineChart({ title, xLabel, yLabel, series, logX = false, unit = false }
     event.preventDefault();
     read(moves[event.key]);
   });
-  figure.append(picture, readout, make("figcaption", {}, downloads(title, () => picture, rows)));
+  figure.append(picture, make("figcaption", {}, readout, downloads(title, () => picture, rows)));
   return figure;
 }

@@ -1,6 +1,5 @@
 // A level with the paths of its strategies. Codes are columns of cells from the left, as the engine stores them.
 const PAINT = { red: "#e04040", green: "#2fa84f", blue: "#3b6fe0", purple: "#9a4fd0", yellow: "#d8b000", grey: "#8a9099" };
-const STRATEGY_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e0a800", "#56b4e9"];
 const TILE = 20;
 
 function gridAt(configuration, strategy, moment) {
@@ -44,28 +43,48 @@ function pathOf(strategy, number, count, until) {
   return `M${points.join("L")}`;
 }
 
-function drawLevel(comparison, recording, chosen, moment) {
+// Rooms by the numbers that the list of strategies uses. The world says where each is written.
+function roomNumbers(rooms) {
+  const texts = [];
+  for (let at = 0; at < (rooms || []).length; at += 2) {
+    const [x, y] = rooms.slice(at, at + 2);
+    if (x >= 0) texts.push(draw("text", { class: "room", x: (x + 0.5) * TILE, y: (y + 0.5) * TILE + 12, "text-anchor": "middle", "font-size": 34, "font-weight": 700, style: "font-size:34px;font-weight:700;fill:var(--soft)", fill: "var(--soft)", "fill-opacity": 0.45 }, String(at / 2 + 1)));
+  }
+  return texts;
+}
+
+function drawLevel({ comparison, backdrop, recording, chosen, moment }) {
   const [columns, lines] = comparison.gridShape;
-  const configuration = { grid: recording.grid, height: lines };
   const picture = draw("svg", { class: "level", viewBox: `0 0 ${columns * TILE} ${lines * TILE}`, role: "img" });
   picture.append(draw("rect", { width: columns * TILE, height: lines * TILE, fill: "var(--floor)" }));
   const strategy = recording.strategies[chosen];
-  const codes = strategy ? gridAt(configuration, strategy, moment) : recording.grid;
+  const codes = strategy ? gridAt({ grid: backdrop.grid, height: lines }, strategy, moment) : backdrop.grid;
   codes.forEach((code, at) => {
     const [kind, tint] = comparison.legend[code] || ["empty", ""];
     picture.append(...thing(kind, tint, Math.floor(at / lines), at % lines));
   });
+  picture.append(...roomNumbers(backdrop.rooms));
   recording.strategies.forEach((one, number) => {
     const own = number === chosen;
     picture.append(draw("path", { class: "path", d: pathOf(one, number, recording.strategies.length, own ? moment : Infinity),
-      fill: "none", stroke: STRATEGY_COLOURS[number], "stroke-width": own ? 3.2 : 1.6, "stroke-opacity": own ? 1 : 0.45,
+      fill: "none", stroke: strategyColour(number), "stroke-width": own ? 3.2 : 1.6, "stroke-opacity": own ? 1 : 0.45,
       "stroke-linejoin": "round", "stroke-linecap": "round", "stroke-dasharray": one.solved ? null : "4 4" }));
   });
   if (strategy) {
     const now = Math.min(moment, strategy.steps);
     const [x, y, direction] = strategy.path.slice(3 * now, 3 * now + 3);
-    picture.append(draw("path", { class: "agent", d: "M8,0L-6,-6L-6,6Z", fill: STRATEGY_COLOURS[chosen], stroke: "var(--page)",
+    picture.append(draw("path", { class: "agent", d: "M8,0L-6,-6L-6,6Z", fill: strategyColour(chosen), stroke: "var(--page)",
       "stroke-width": 1.5, transform: `translate(${(x + 0.5) * TILE} ${(y + 0.5) * TILE}) rotate(${90 * direction})` }));
   }
   return picture;
 }
+
+const roomsOf = (one) => one.rooms.map((room) => room + 1);
+
+viewers.grid = {
+  note: "Each number is a strategy, a set of rooms visited; its path has the same colour. Dashed paths did not solve it.",
+  said: (one) => `rooms ${roomsOf(one).join(" → ")}: ${one.solved ? `solved in ${one.steps} steps` : "not solved"}, ${one.successes} of ${one.count} attempts succeed`,
+  picture: drawLevel,
+  rows: (recording) => [["strategy", "rooms", "solved", "step", "x", "y", "direction"], ...recording.strategies.flatMap((one, number) =>
+    Array.from({ length: one.steps + 1 }, (_, at) => [number + 1, roomsOf(one).join(" "), one.solved, at, ...one.path.slice(3 * at, 3 * at + 3)]))],
+};

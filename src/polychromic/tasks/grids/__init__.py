@@ -63,12 +63,20 @@ _ABOUT = {
     "synthseq": "sequences of missions, with locked doors",
     "bosslevel": "everything that BabyAI can ask for",
 }
+_TITLES = {
+    "fourrooms": "FourRooms",
+    "goto": "GoTo",
+    "pickup": "Pickup",
+    "synthseq": "SynthSeq",
+    "bosslevel": "BossLevel",
+}
 for _name, _id in TASKS.items():
     register(
         _spec(
             _name,
             _id,
             about=_ABOUT[_name],
+            title=_TITLES[_name],
             base_policy=_name,
             paper=_paper(_name),
             metrics=(_EXACT,) if _name == "fourrooms" else (),

@@ -18,7 +18,7 @@ from polychromic.envs.grid.missions import WORDS, mission_words
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.grid.world import make
 from polychromic.errors import UserError
-from polychromic.files import remove_partial, write_json
+from polychromic.files import alone_in, write_json
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.files import PolicyInfo, save_policy
 from polychromic.policies.inference import Evaluator
@@ -104,80 +104,80 @@ def make_base_policy(
     started = time.process_time()
     level = level_id(preset.task)
     folder = out / task
-    remove_partial(folder, ("*",))
     data = _demonstrations(preset, level, out, demonstrations, workers)
     split = split_episodes(data, seed=preset.split_seed, source=preset.source)
     data_hash = content_hash(data)
     data = see_as(data, preset.observation)
     train = take(data, split.train)
     policy = preset_policy(preset, data.image_size)
-    bar, show = _epoch_bar(task, preset.cloning.epochs)
-    with bar:
-        params, history = clone(
-            policy,
-            train,
-            take(data, split.test),
-            preset.cloning,
-            checkpoint=folder / "checkpoint.safetensors",
-            on_epoch=show,
+    with alone_in(folder):
+        bar, show = _epoch_bar(task, preset.cloning.epochs)
+        with bar:
+            params, history = clone(
+                policy,
+                train,
+                take(data, split.test),
+                preset.cloning,
+                checkpoint=folder / "checkpoint.safetensors",
+                on_epoch=show,
+            )
+        kept = kept_epoch(history, preset.cloning)
+        world = make(level, seeds=split.configurations, observation=preset.observation)
+        evaluator = Evaluator(policy, params, world.tables())
+        attempts = attempt_all(evaluator, world, np.random.default_rng(0), attempts=rollouts)
+        successes = attempts.solved.reshape(-1, rollouts).sum(axis=1)
+        passed = pass_at_k(rollouts, successes, KS).mean(axis=0)
+        report: dict[str, Any] = {
+            "command": command,
+            "preset": task,
+            "episodes": len(data),
+            "demonstrations": {"sha256": data_hash, **data.made},
+            "source": preset.source,
+            "split_seed": preset.split_seed,
+            "cloning": dataclasses.asdict(preset.cloning),
+            "epochs_run": len(history),
+            "epoch_kept": kept.epoch,
+            "validation_loss": kept.validation_loss,
+            "validation_accuracy": kept.validation_accuracy,
+            "scores": {
+                "success": float(attempts.solved.mean()),
+                "reward": float(attempts.rewards.mean()),
+                "pass_at_k": dict(zip(map(str, KS), passed.tolist(), strict=True)),
+                "rollouts": rollouts,
+                "configurations": len(split.configurations),
+                "horizon": world.horizon,
+                "temperature": 1.0,
+            },
+            "paper_success": preset.paper_success,
+            "versions": {
+                **{package: version(package) for package in ("polychromic", "jax", "numpy", "minigrid")},
+                "python": platform.python_version(),
+            },
+        }
+        words = {word for mission in train.missions for word in mission_words(mission)}
+        info = PolicyInfo(
+            task=level,
+            observation=preset.observation,
+            vocabulary=WORDS,
+            words_seen=tuple(word for word in WORDS if word in words),
+            configurations=split.configurations,
+            made=report,
         )
-    kept = kept_epoch(history, preset.cloning)
-    world = make(level, seeds=split.configurations, observation=preset.observation)
-    evaluator = Evaluator(policy, params, world.tables())
-    attempts = attempt_all(evaluator, world, np.random.default_rng(0), attempts=rollouts)
-    successes = attempts.solved.reshape(-1, rollouts).sum(axis=1)
-    passed = pass_at_k(rollouts, successes, KS).mean(axis=0)
-    report: dict[str, Any] = {
-        "command": command,
-        "preset": task,
-        "episodes": len(data),
-        "demonstrations": {"sha256": data_hash, **data.made},
-        "source": preset.source,
-        "split_seed": preset.split_seed,
-        "cloning": dataclasses.asdict(preset.cloning),
-        "epochs_run": len(history),
-        "epoch_kept": kept.epoch,
-        "validation_loss": kept.validation_loss,
-        "validation_accuracy": kept.validation_accuracy,
-        "scores": {
-            "success": float(attempts.solved.mean()),
-            "reward": float(attempts.rewards.mean()),
-            "pass_at_k": dict(zip(map(str, KS), passed.tolist(), strict=True)),
-            "rollouts": rollouts,
-            "configurations": len(split.configurations),
-            "horizon": world.horizon,
-            "temperature": 1.0,
-        },
-        "paper_success": preset.paper_success,
-        "versions": {
-            **{package: version(package) for package in ("polychromic", "jax", "numpy", "minigrid")},
-            "python": platform.python_version(),
-        },
-    }
-    words = {word for mission in train.missions for word in mission_words(mission)}
-    info = PolicyInfo(
-        task=level,
-        observation=preset.observation,
-        vocabulary=WORDS,
-        words_seen=tuple(word for word in WORDS if word in words),
-        configurations=split.configurations,
-        made=report,
-    )
-    # Only now, so that a refused run changes nothing.
-    save_split(folder / "configurations.json", split)
-    save_policy(folder / "policy.safetensors", policy, params, info)
-    curve = {
-        "epochs": [epoch._asdict() for epoch in history],
-        "cpu_seconds_without_recording": time.process_time() - started,
-    }
-    write_json(folder / "report.json", {**report, **curve})
-    paper = "" if preset.paper_success is None else f" (paper {preset.paper_success:.1%})"
-    scores = report["scores"]
-    shares = ", ".join(f"pass@{k} {value:.3f}" for k, value in zip(KS[1:], passed.tolist()[1:], strict=True))
-    return (
-        f"{task}: success {scores['success']:.1%}{paper}, reward {scores['reward']:.3f}, {shares}; "
-        f"{folder}/policy.safetensors"
-    )
+        # Only now, so that a refused run changes nothing.
+        save_split(folder / "configurations.json", split)
+        save_policy(folder / "policy.safetensors", policy, params, info)
+        curve = {
+            "epochs": [epoch._asdict() for epoch in history],
+            "cpu_seconds_without_recording": time.process_time() - started,
+        }
+        write_json(folder / "report.json", {**report, **curve})
+        paper = "" if preset.paper_success is None else f" (paper {preset.paper_success:.1%})"
+        scores = report["scores"]
+        shares = ", ".join(f"pass@{k} {value:.3f}" for k, value in zip(KS[1:], passed.tolist()[1:], strict=True))
+        return (
+            f"{task}: success {scores['success']:.1%}{paper}, reward {scores['reward']:.3f}, {shares}; "
+            f"{folder}/policy.safetensors"
+        )
 
 
 def _demonstrations(preset: Preset, level: str, out: Path, given: Path | None, workers: int) -> Demonstrations:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import threading
@@ -22,7 +21,7 @@ from polychromic.envs.grid.load import make_minigrid, quiet, read_level
 from polychromic.envs.grid.tasks import level_id
 from polychromic.envs.grid.world import GridWorld
 from polychromic.errors import UserError
-from polychromic.files import remove_partial, whole_file
+from polychromic.files import alone_in, read_json, remove_partial, write_json
 from polychromic.pretrain.demonstrations import (
     Demonstrations,
     concatenate,
@@ -75,34 +74,35 @@ def record_demonstrations(recording: Recording, out: Path, workers: int = 2, pro
         "minigrid": version("minigrid"),
         "polychromic": version("polychromic"),
     }
-    remove_partial(out.parent, (out.name,))
     folder = out.with_name(out.name + ".parts")
-    _claim(folder, recording, made)
-    parts: list[Demonstrations] = []
-    solved = 0
-    chunks = _chunks(recording, folder, made, workers)
-    for number, part in enumerate(chunks):
-        if part is not None:
-            parts.append(take(part, range(min(len(part), recording.episodes - solved))))
-            solved += len(parts[-1])
-        if progress is not None:
-            progress(solved)
-        tried = (number + 1) * CHUNK
-        hopeless = tried >= ENOUGH_LEVELS and solved < LEAST_SHARE * tried
-        if solved == recording.episodes or hopeless:
-            break
-    chunks.close()  # before the folder is removed
-    if solved < recording.episodes:
-        shutil.rmtree(folder)  # with a longer horizon it would be useless
-        raise UserError(
-            f"horizon: of the first {tried} levels of {recording.task} the {expert_name} solves {solved} within "
-            f"{recording.horizon} steps; give it more"
-        )
-    demos = replace(concatenate(parts), made={**made, "levels_tried": 0}, source=str(out))
-    demos = first_episodes(demos, solved)
-    save_demonstrations(out, demos)
-    shutil.rmtree(folder)
-    return demos
+    with alone_in(folder):
+        remove_partial(out.parent, (out.name,))
+        _claim(folder, recording, made)
+        parts: list[Demonstrations] = []
+        solved = 0
+        chunks = _chunks(recording, folder, made, workers)
+        for number, part in enumerate(chunks):
+            if part is not None:
+                parts.append(take(part, range(min(len(part), recording.episodes - solved))))
+                solved += len(parts[-1])
+            if progress is not None:
+                progress(solved)
+            tried = (number + 1) * CHUNK
+            hopeless = tried >= ENOUGH_LEVELS and solved < LEAST_SHARE * tried
+            if solved == recording.episodes or hopeless:
+                break
+        chunks.close()  # before the folder is removed
+        if solved < recording.episodes:
+            shutil.rmtree(folder)  # with a longer horizon it would be useless
+            raise UserError(
+                f"horizon: of the first {tried} levels of {recording.task} the {expert_name} solves {solved} within "
+                f"{recording.horizon} steps; give it more"
+            )
+        demos = replace(concatenate(parts), made={**made, "levels_tried": 0}, source=str(out))
+        demos = first_episodes(demos, solved)
+        save_demonstrations(out, demos)
+        shutil.rmtree(folder)
+        return demos
 
 
 def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
@@ -111,11 +111,9 @@ def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
     note = folder / "recording.json"
     if note.exists():
         try:
-            before = json.loads(note.read_text())
-        except (ValueError, OSError) as error:
-            raise UserError(f"{note}: not JSON ({error}); remove the folder to start again") from error
-        if not isinstance(before, dict):
-            raise UserError(f"{note}: expected a JSON object, got {before!r}; remove the folder to start again")
+            before = read_json(note, dict[str, Any])
+        except UserError as error:
+            raise UserError(f"{error}; remove the folder to start again") from error
         for name in settings:
             if before.get(name) != settings[name]:
                 raise UserError(
@@ -123,8 +121,7 @@ def _claim(folder: Path, recording: Recording, made: dict[str, Any]) -> None:
                     f"{settings[name]!r}; finish that one, remove the folder, or choose another --out"
                 )
         return
-    with whole_file(note) as partial:
-        partial.write_text(json.dumps(settings, indent=1) + "\n")
+    write_json(note, settings)
 
 
 def _chunks(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from polychromic.envs.registry import Later, Metric, Section, TaskSpec, register
+from polychromic.envs.registry import Later, Metric, Section, TaskSpec, Viewer, register
 
 register(
     TaskSpec(
         name="triangle",
         make=Later("polychromic.tasks.triangle.answers:triangle_world"),
         about="name a triangle of a hidden graph, token by token",
+        title="Triangle discovery",
         base_policy="triangle",
         settings={"window": 0},  # answers are a few tokens long
         attempts=1000,
@@ -23,9 +24,22 @@ register(
             "triangle",
             Later("polychromic.tasks.triangle.report:pooled_discoveries"),
             Later("polychromic.tasks.triangle.report:discovery_table"),
-            Later("polychromic.tasks.triangle.report:in_sentences"),
             Later("polychromic.tasks.triangle.report:check_discoveries"),
             ("polychromic.tasks.triangle", "section.js"),
+            {
+                "attempts": "answers",
+                "finds": "names",
+                "solves": "is right in",
+                "successes": "triangles",
+                "success": "valid",
+            },
+        ),
+        viewer=Viewer(
+            "graph",
+            Later("polychromic.tasks.triangle.episodes:replay"),
+            Later("polychromic.tasks.triangle.episodes:backdrop"),
+            ("polychromic.tasks.triangle", "viewer.js"),
+            most=400,
         ),
         pretrain=Later("polychromic.tasks.triangle.pretrain:make_triangle_policy"),
     )

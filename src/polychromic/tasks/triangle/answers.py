@@ -104,7 +104,7 @@ def triangle_world(seeds: Iterable[int] = (0, 1, 2)) -> TokenWorld:
             paid[rows] = read_answers(graph_of(chosen[configuration]), answers[rows]).valid
         return paid
 
-    return token_world(
+    world = token_world(
         prompts=[prompt(seed) for seed in chosen],
         num_tokens=NUM_TOKENS,
         end=END,
@@ -115,3 +115,5 @@ def triangle_world(seeds: Iterable[int] = (0, 1, 2)) -> TokenWorld:
         task="triangle",
         seeds=chosen,
     )
+    world.strategies = "sets of nodes"
+    return world

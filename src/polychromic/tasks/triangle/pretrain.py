@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.progress import TextColumn
 
-from polychromic.files import remove_partial, write_json
+from polychromic.files import alone_in, write_json
 from polychromic.finetuning.attempts import attempt_all
 from polychromic.policies.files import PolicyInfo, save_policy
 from polychromic.policies.inference import Evaluator
@@ -71,41 +71,41 @@ def make_triangle_policy(
     settings = SequenceCloning(**{name: value for name, value in given.items() if value is not None})
     started = time.process_time()
     folder = out / task
-    remove_partial(folder, ("*",))
     policy = build_policy({**NETWORK, **(network or {})})
-    with progress_bar(TextColumn("{task.fields[loss]}")) as bar:
-        line = bar.add_task(f"{task}: steps", total=settings.steps, loss="")
+    with alone_in(folder):
+        with progress_bar(TextColumn("{task.fields[loss]}")) as bar:
+            line = bar.add_task(f"{task}: steps", total=settings.steps, loss="")
 
-        def show(steps: int, loss: float) -> None:
-            bar.update(line, completed=steps, loss=f"loss {loss:.3f}")
+            def show(steps: int, loss: float) -> None:
+                bar.update(line, completed=steps, loss=f"loss {loss:.3f}")
 
-        params, losses = learn_sequences(
-            policy, corpora_of(), settings, checkpoint=folder / "checkpoint.safetensors", on_call=show
-        )
-    world = triangle.triangle_world(CONFIGURATIONS)
-    attempts = attempt_all(Evaluator(policy, params), world, np.random.default_rng(0), attempts=ATTEMPTS)
-    metrics = discoveries(attempts, CONFIGURATIONS)
-    report = {
-        "command": command,
-        "graphs": list(GRAPHS),
-        "settings": dataclasses.asdict(settings),
-        "loss": float(losses[-1]),
-        "scores": {
-            "success": float(np.mean(metrics["strict"]["validity"])),
-            "validity": metrics["strict"]["validity"],
-            "distinct_of_1000": metrics["strict"]["distinct"],
-            "creative_of_1000": metrics["strict"]["creative"],
-            "undiscovered": metrics["ceiling"]["undiscovered"],
-            "attempts": ATTEMPTS,
-            "temperature": 1.0,
-        },
-        "versions": {
-            **{package: version(package) for package in ("polychromic", "jax", "numpy")},
-            "python": platform.python_version(),
-        },
-    }
-    info = PolicyInfo(task="triangle", vocabulary=triangle.VOCABULARY, configurations=CONFIGURATIONS, made=report)
-    save_policy(folder / "policy.safetensors", policy, params, info)
-    curve = {"losses": losses.tolist(), "cpu_seconds": time.process_time() - started}
-    write_json(folder / "report.json", {**report, **curve})
-    return f"{task}: {in_words(metrics)}; {folder}/policy.safetensors"
+            params, losses = learn_sequences(
+                policy, corpora_of(), settings, checkpoint=folder / "checkpoint.safetensors", on_call=show
+            )
+        world = triangle.triangle_world(CONFIGURATIONS)
+        attempts = attempt_all(Evaluator(policy, params), world, np.random.default_rng(0), attempts=ATTEMPTS)
+        metrics = discoveries(attempts, CONFIGURATIONS)
+        report = {
+            "command": command,
+            "graphs": list(GRAPHS),
+            "settings": dataclasses.asdict(settings),
+            "loss": float(losses[-1]),
+            "scores": {
+                "success": float(np.mean(metrics["strict"]["validity"])),
+                "validity": metrics["strict"]["validity"],
+                "distinct_of_1000": metrics["strict"]["distinct"],
+                "creative_of_1000": metrics["strict"]["creative"],
+                "undiscovered": metrics["ceiling"]["undiscovered"],
+                "attempts": ATTEMPTS,
+                "temperature": 1.0,
+            },
+            "versions": {
+                **{package: version(package) for package in ("polychromic", "jax", "numpy")},
+                "python": platform.python_version(),
+            },
+        }
+        info = PolicyInfo(task="triangle", vocabulary=triangle.VOCABULARY, configurations=CONFIGURATIONS, made=report)
+        save_policy(folder / "policy.safetensors", policy, params, info)
+        curve = {"losses": losses.tolist(), "cpu_seconds": time.process_time() - started}
+        write_json(folder / "report.json", {**report, **curve})
+        return f"{task}: {in_words(metrics)}; {folder}/policy.safetensors"

@@ -10,7 +10,7 @@ import numpy as np
 from polychromic.errors import UserError
 from polychromic.files import Count, Float, checked
 from polychromic.report.table import Table
-from polychromic.tasks.triangle.discoveries import COUNTINGS, CURVES, in_words
+from polychromic.tasks.triangle.discoveries import COUNTINGS, CURVES
 
 BAR_ATTEMPTS = 100  # the paper's bars are about 100 attempts a graph
 
@@ -95,18 +95,17 @@ def _column(part: Mapping[str, Any], counting: str, curve: str, k: int) -> list[
 
 def discovery_table(methods: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Table:
     """A row for each method and counting, from (task, method, pooled values)."""
-    rows = [row for title, label, pooled in methods for row in _rows(title, label, pooled)]
-    return Table("Triangle discovery", NOTE, COLUMNS, tuple(rows))
+    rows = [row for _, label, pooled in methods for row in _rows(label, pooled)]
+    return Table("Validity, diversity and creativity", NOTE, COLUMNS, tuple(rows))
 
 
-def _rows(title: str, label: str, pooled: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _rows(label: str, pooled: Mapping[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for counting in COUNTINGS:
         counted = pooled[counting]
         last = len(pooled["ks"]) - 1
         rows.append(
             (
-                title,
                 label,
                 counting,
                 f"{counted['validity']:.3f}",
@@ -123,7 +122,6 @@ def _rows(title: str, label: str, pooled: Mapping[str, Any]) -> list[tuple[str, 
 
 
 COLUMNS = (
-    "task",
     "method",
     "counting",
     "validity",
@@ -138,13 +136,3 @@ NOTE = (
     "in no pretraining sample. Strict counting takes a triangle as its set of nodes and checks all three pairs; the "
     "original counting takes orderings as different and does not check the third pair. Means over graphs and runs."
 )
-
-
-def in_sentences(parts: Mapping[str, Mapping[str, Any]], base: str, first: str, second: str) -> list[str]:
-    """What each policy names, and how many different triangles each method kept."""
-    lines = [f"{name}: {in_words(values)}." for name, values in parts.items()]
-    kept = {name: sum(values["strict"]["distinct"]) for name, values in parts.items()}
-    few, many = sorted((first, second), key=kept.__getitem__)
-    sentence = f"{many} names {kept[many]} different triangles and {few} {kept[few]}, where {base} named {kept[base]}"
-    answers = parts[base]["attempts"] * len(parts[base]["strict"]["validity"])
-    return [*lines, f"In {answers:,} answers {sentence}. This is one seed of each method."]

@@ -1,0 +1,223 @@
+"""The results page: a few generated sentences a question, each beside its figure. Numbers come from results alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+from polychromic.report.table import Table
+from polychromic.report.tables import NOTHING
+from polychromic.sweep.cells import PRETRAINED
+from polychromic.tasks.grids import paper_results
+from reproduction import credit, screening
+from reproduction.changes import STRICT, compared_with, trained_alike
+from reproduction.convergence import collapse, convergence_lines
+from reproduction.costs_used import SEARCHING, hours_used, without_cost
+from reproduction.equal_success import at_equal_success
+from reproduction.intervals import at_equal_steps, difference, metric_of
+from reproduction.lines import Line, Stored, line_name, title_of
+from reproduction.plans import (
+    CHOSEN,
+    CONVERGENCE,
+    OBSERVATION,
+    REFERENCE,
+    SCREENING,
+    STUDY,
+    TABLES,
+    TASKS,
+    TRIANGLE,
+    TRIANGLE_SETS,
+    TRIANGLE_VINES,
+)
+from reproduction.triangles import at_temperature
+from reproduction.verdicts import MANY, joined, side_of, verdict_table
+from reproduction.words import bare, enough, gap, in_units, number, percent, points, resolved_gap
+
+HOURS = 20  # the bound on the whole, search aside
+STRATEGIES = "distinct_successful_strategies"
+
+
+def overview_blocks(stored: Stored, figures: Mapping[str, str]) -> dict[str, str]:
+    """The text of every mark of the results page. figures: their paths by name, relative to the page."""
+    tables = {task: _lines(stored, task) for task in TABLES.tasks(stored.scale)}
+    ready = {task: lines for task, lines in tables.items() if {"ppo", "poly-ppo", PRETRAINED} <= lines.keys()}
+    missing = [title_of(task, TASKS) for task in tables if task not in ready]
+    texts = {
+        "best": [_per_task(ready, BEST, _best), _equal_steps(ready), _waiting(missing)],
+        "attempts": [_per_task(ready, ATTEMPTS, _attempts)],
+        "perturbed": [_per_task(ready, STARTS, _perturbed)],
+        "convergence": [_convergence(stored)],
+        "strategies": [_per_task(ready, KEPT, _strategies)],
+        "decides": ["\n".join(_decides(stored))],
+        "triangles": [_triangles(stored)],
+        "credit": [_credit(stored)],
+        "cost": [_cost(stored)],
+    }
+    blocks = {"verdict": verdict_table(stored)}
+    for name, parts in texts.items():
+        picture = f"![{ALT[name]}]({figures[name]})" if name in figures else ""
+        blocks[name] = "\n\n".join(part for part in (picture, *parts) if part)
+    return blocks
+
+
+BEST = ("task", "highest mean", "success %", "clearly ahead of", "not clearly ahead of")
+ATTEMPTS = ("task: pass@128 %", "pretrained", "PPO", "Poly-PPO", "clear differences")
+STARTS = ("task: perturbed starts %", "PPO", "paper", "Poly-PPO", "paper", "Poly-PPO − PPO")
+KEPT = ("task", "pretrained", "PPO", "Poly-PPO", "Poly-PPO − PPO", "Poly-PPO × PPO's at equal success")
+ALT = {
+    "best": "Success of every method on every task, with 95 % intervals, beside the paper's numbers",
+    "attempts": "Share of configurations solved within k attempts",
+    "perturbed": "Success from perturbed starts, beside the paper's numbers",
+    "convergence": "Success, pass@128, perturbed starts and entropy along training with the paper's literal settings",
+    "strategies": "Distinct successful strategies of every method on every task",
+    "decides": "The effect of every change of the study on success",
+    "triangles": "Validity against distinct triangles, for every run and along temperatures",
+    "credit": "Success against distinct successful strategies and against pass@8, along training",
+    "cost": "CPU hours by plan",
+}
+
+
+def _lines(stored: Stored, task: str) -> dict[str, Line]:
+    """The lines of the comparison with enough seeds, by method."""
+    rows = [line for line in stored.lines(TABLES, task) if line.part == CHOSEN and line.records and line.method]
+    return {line.method: line for line in rows if enough(line)}
+
+
+def _per_task(
+    ready: Mapping[str, Mapping[str, Line]],
+    columns: tuple[str, ...],
+    row: Callable[[Mapping[str, Line]], Sequence[str]],
+) -> str:
+    if not ready:
+        return "Not run yet: `python -m reproduction tables`."
+    return bare(Table("", "", columns, tuple((title_of(task, TASKS), *row(lines)) for task, lines in ready.items())))
+
+
+def _waiting(titles: Sequence[str]) -> str:
+    return f"Not finished: {joined(titles)} (`python -m reproduction tables`)." if titles else ""
+
+
+def _best(lines: Mapping[str, Line]) -> Sequence[str]:
+    """Who has the highest mean, and whom it is clearly ahead of."""
+    means = {method: metric.mean for method, line in lines.items() if (metric := metric_of(line.records, "success"))}
+    first = lines[max(means, key=lambda method: means[method])]
+    others = [line for line in lines.values() if line is not first]
+    behind = [line_name(line) for line in others if _clear(first, line, "success") > 0]
+    level = [line_name(line) for line in others if line_name(line) not in behind]
+    return line_name(first), percent(first, "success"), ", ".join(behind) or NOTHING, ", ".join(level) or NOTHING
+
+
+def _equal_steps(ready: Mapping[str, Mapping[str, Line]]) -> str:
+    """Poly-PPO and PPO after equally many environment steps: with equally many trajectories Poly-PPO makes fewer."""
+    found = {
+        title_of(task, TASKS): both[1]
+        for task, lines in ready.items()
+        if (both := at_equal_steps(lines["poly-ppo"].records, lines["ppo"].records, "success"))
+    }
+    told = [f"{title} {points(one)}{'' if side_of(one) else ' (not resolved)'}" for title, one in found.items()]
+    return f"At equal environment steps instead of trajectories, Poly-PPO − PPO: {', '.join(told)}." if told else ""
+
+
+def _attempts(lines: Mapping[str, Line]) -> Sequence[str]:
+    pairs = [("ppo", PRETRAINED), ("poly-ppo", PRETRAINED), ("poly-ppo", "ppo")]
+    clear = [
+        f"{line_name(lines[ours])} {'above' if side > 0 else 'below'} {line_name(lines[theirs])}"
+        for ours, theirs in pairs
+        if (side := _clear(lines[ours], lines[theirs], MANY))
+    ]
+    return *(percent(lines[method], MANY) for method in (PRETRAINED, "ppo", "poly-ppo")), ", ".join(clear) or "none"
+
+
+def _perturbed(lines: Mapping[str, Line]) -> Sequence[str]:
+    paper = paper_results()
+    task = lines["ppo"].records[0]["task"]
+    theirs = dict(zip(paper["methods"], paper["perturbed_start_success_percent"][task], strict=True))
+    shown = [(percent(lines[method], "perturbed"), f"{theirs[method]:.1f}") for method in ("ppo", "poly-ppo")]
+    return *shown[0], *shown[1], gap(lines["poly-ppo"], lines["ppo"], "perturbed")
+
+
+def _strategies(lines: Mapping[str, Line]) -> Sequence[str]:
+    found = difference(lines["poly-ppo"].records, lines["ppo"].records, STRATEGIES)
+    shown = NOTHING if found is None else in_units(found, 1.0, 1)
+    clear = _clear(lines["poly-ppo"], lines["ppo"], STRATEGIES)
+    values = [number(lines[method], STRATEGIES, 1) for method in (PRETRAINED, "ppo", "poly-ppo")]
+    equal = at_equal_success(lines["poly-ppo"].records, lines["ppo"].records)
+    return *values, f"**{shown}**" if clear else shown, NOTHING if equal is None else credit.ratio(equal.strategies)
+
+
+def _clear(ours: Line, theirs: Line, name: str) -> int:
+    """1 or −1 if the difference of two lines is resolved, else 0."""
+    found = difference(ours.records, theirs.records, name)
+    if found is None or not resolved_gap(found, ours, theirs):
+        return 0
+    return 1 if found.mean > 0 else -1
+
+
+def _convergence(stored: Stored) -> str:
+    for task in CONVERGENCE.tasks(stored.scale):
+        lines, base = convergence_lines(stored, task)
+        if lines:
+            return f"{title_of(task, TASKS)}, the paper's literal settings. {collapse(lines, base)}"
+    return "To convergence with the paper's literal settings: not run yet (`python -m reproduction convergence`)."
+
+
+def _decides(stored: Stored) -> list[str]:
+    told = []
+    for task in STUDY.tasks(stored.scale):
+        lines = [line for line in stored.lines(STUDY, task) if line.records]
+        alike, found = trained_alike(lines), []
+        for line in lines:
+            base = compared_with(line, lines) if line.part not in (REFERENCE, OBSERVATION) else None
+            change = difference(line.records, base.records, "success", STRICT, alike) if base else None
+            if base is not None and change is not None and resolved_gap(change, line, base):
+                found.append((abs(change.mean), f"{line.part}, {line_name(line)} {points(change)}"))
+        if found:
+            ordered = [text for _, text in sorted(found, reverse=True)]
+            told.append(f"- **{title_of(task, TASKS)}**: {'; '.join(ordered)}.")
+    return told or ["Not run yet: `python -m reproduction study`."]
+
+
+def _triangles(stored: Stored) -> str:
+    lines = {line.label: line for line in stored.lines(TRIANGLE, "triangle") if line.records}
+    names = {
+        PRETRAINED: "pretrained",
+        "PPO": "PPO",
+        TRIANGLE_VINES: "Poly-PPO with vines",
+        TRIANGLE_SETS: "with sets of 64",
+    }
+    if not names.keys() <= lines.keys():
+        return "Not run yet: `python -m reproduction triangle`."
+    shown = []
+    for label, name in names.items():
+        ones = [at_temperature(record["points"], 1.0) for record in lines[label].records]
+        distinct, validity = (fmean(one[metric] for one in ones) for metric in ("distinct_of_1000", "validity"))
+        shown.append(f"{name} {distinct:.0f} ({validity:.2f})")
+    return f"Distinct triangles of 1,000 (and validity): {', '.join(shown)}."
+
+
+def _credit(stored: Stored) -> str:
+    by_task = {task: stored.lines(SCREENING, task) for task in SCREENING.tasks(stored.scale)}
+    settings = len(next(iter(by_task.values()), ()))
+    tasks = joined([title_of(task, TASKS) for task in by_task])
+    searched = f"The search: {settings} settings, each once on {tasks} with a seed of its own."
+    if not screening.is_finished(by_task):
+        done = sum(bool(line.records) for lines in by_task.values() for line in lines)
+        state = f"{done} of {settings * len(by_task)} runs of this screening are done." if done else "Not run yet."
+        return f"{searched} {state}"
+    labels = {line.label: line_name(line) for lines in by_task.values() for line in lines}
+    went = joined([labels[label] for label in stored.finalists])
+    return f"{searched} Went on to more seeds and tasks: {went}. {credit.verdict(credit.compared(stored))}"
+
+
+def _cost(stored: Stored) -> str:
+    used = hours_used(stored)
+    known = {name: hours for name, hours in used.items() if hours is not None}
+    if not known:
+        return "Nothing was run yet."
+    bound = sum(hours for name, hours in known.items() if name not in SEARCHING)
+    aside = sum(hours for name, hours in known.items() if name in SEARCHING)
+    told = f"{bound:.1f} CPU hours, and {aside:.1f} for the searches, as the stored results say."
+    begun = without_cost(stored)
+    idle = [name for name, hours in used.items() if hours is None and name not in begun]
+    told += f" Not run yet: {joined(idle)}." if idle else ""
+    return told + (f" Run, but without a record of the cost: {joined(begun)}." if begun else "")

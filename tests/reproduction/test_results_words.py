@@ -1,0 +1,99 @@
+"""Numbers in the sentences of the results page that are not made from results, held against them."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reproduction.changes import STRICT, compared_with, trained_alike
+from reproduction.intervals import at_equal_steps, difference, metric_of
+from reproduction.lines import Stored
+from reproduction.overview import overview_blocks
+from reproduction.plans import CHOSEN, FULL, PAPER, STUDY, TABLES, TRIANGLE
+
+from polychromic.sweep.cells import PRETRAINED
+
+ROOT = Path(__file__).parents[2]
+PAGE = " ".join((ROOT / "docs/results.md").read_text(encoding="utf-8").split())
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return Stored(ROOT / "results", FULL)
+
+
+def tables(stored, task, part):
+    lines = [line for line in stored.lines(TABLES, task) if line.part == part and line.records]
+    return {line.method or line.label: line.records for line in lines}
+
+
+def test_a_low_temperature_on_fourrooms(stored):
+    lines = tables(stored, "fourrooms", CHOSEN)
+    [cooler] = [records for name, records in lines.items() if "best temperature" in name]
+    tuned = [difference(lines[method], cooler, "success") for method in ("ppo", "poly-ppo", "reinforce")]
+    assert all(gap.low > 0 for gap in tuned)
+    least, most = (100 * end(gap.mean for gap in tuned) for end in (min, max))
+    mean = 100 * metric_of(cooler, "success").mean
+    assert f"gets {mean:.1f} % without any training, {least:.1f} to {most:.1f} points below tuned fine-tuning" in PAGE
+    literal = tables(stored, "fourrooms", PAPER)
+    gaps = [difference(literal[method], cooler, "success") for method in ("ppo", "poly-ppo", "reinforce")]
+    assert not any(gap.low > 0 for gap in gaps)
+    assert "with the paper's literal settings no method is clearly ahead of it" in " ".join(PAGE.split())
+
+
+def test_the_literal_settings(stored):
+    gaps = [
+        100 * difference(own["poly-ppo"], own["ppo"], "success").mean
+        for own in (tables(stored, task, PAPER) for task in ("fourrooms", "goto"))
+    ]
+    assert f"ahead of PPO on FourRooms by {gaps[0]:.1f} points and behind it on GoTo by {-gaps[1]:.1f}" in PAGE
+
+
+def test_one_configuration_an_iteration_and_no_vines(stored):
+    changes = {}
+    for task in ("goto", "fourrooms"):
+        lines = [line for line in stored.lines(STUDY, task) if line.records]
+        for line in lines:
+            if line.part in ("configurations", "forks") and (base := compared_with(line, lines)):
+                gap = difference(line.records, base.records, "success", STRICT, trained_alike(lines))
+                changes[task, line.part, line.label] = gap
+    worse = {(task, label) for (task, part, label), gap in changes.items() if part == "configurations" and gap.high < 0}
+    assert sorted(task for task, _ in worse) == ["fourrooms", "goto", "goto"]
+    assert [line.method for line in stored.lines(STUDY, "fourrooms") if ("fourrooms", line.label) in worse] == ["ppo"]
+    [said] = re.findall(r"Removing the vines helps on GoTo \(\+(\d\.\d)\)", PAGE)
+    assert [f"{100 * gap.mean:.1f}" for gap in changes.values() if gap.low > 0] == [said]
+
+
+def test_at_equal_steps(stored):
+    gaps = {}
+    for task in ("goto", "fourrooms"):
+        lines = tables(stored, task, CHOSEN)
+        _, gaps[task] = at_equal_steps(lines["poly-ppo"], lines["ppo"], "success")
+    assert gaps["goto"].low < 0 < gaps["goto"].high  # "level with it on GoTo"
+    assert gaps["fourrooms"].low > 0
+    told = overview_blocks(stored, {})["best"]
+    for title, task in (("GoTo", "goto"), ("FourRooms", "fourrooms")):
+        assert f"{title} {100 * gaps[task].mean:+.1f} [" in told
+    assert told.count("(not resolved)") == 1
+
+
+def test_where_a_lower_temperature_has_more_triangles(stored):
+    lines = {line.label: line.records for line in stored.lines(TRIANGLE, "triangle")}
+    base = {point["temperature"]: point for point in lines[PRETRAINED][0]["points"]}
+    tuned = [
+        np.mean(
+            [point["distinct_of_1000"] for record in records for point in record["points"] if point["temperature"] == 1]
+        )
+        for label, records in lines.items()
+        if label != PRETRAINED and records
+    ]
+    [said] = re.findall(r"from about (\d\.\d+) to (\d\.\d+) it has more distinct triangles", PAGE)
+    assert said == (f"{base[0.4]['validity']:.2f}", f"{base[0.2]['validity']:.2f}")
+    assert min(base[0.2]["distinct_of_1000"], base[0.4]["distinct_of_1000"]) > max(tuned)
+    assert f"validity of about {said[1]} " in (ROOT / "docs/triangle.md").read_text(encoding="utf-8")
+
+
+def test_plans_without_results_and_without_costs_are_told_apart(stored):
+    told = overview_blocks(stored, {})["cost"]
+    assert "without a record of the cost: triangle." in told
+    assert re.search(r"Not run yet: .*convergence\.", told)

@@ -1,0 +1,277 @@
+"""Every cell of the verdict table is compared with the stored results; an edited number or word is found."""
+
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from made_up import made_up
+from reproduction.intervals import Interval, between_seeds, difference, mean_difference, table_of
+from reproduction.lines import Stored
+from reproduction.plan import expand
+from reproduction.plans import CONVERGENCE, FULL, STAND_IN, TABLES, TASKS, TRIANGLE, TRIANGLE_SETS, TRIANGLE_VINES
+from reproduction.verdicts import CLAIMS, TRIANGLE_CLAIMS, judge, verdict_table, verdicts
+
+from polychromic.sweep.cells import PRETRAINED
+from polychromic.tasks.grids import paper_results
+
+ROOT = Path(__file__).parents[2]
+INTERVAL = r"([+−]\d+\.\d+) \[([+−]\d+\.\d+), ([+−]\d+\.\d+)\]"
+
+
+def numbers(text):
+    """The means and intervals in a text."""
+    return [tuple(float(part.replace("−", "-")) for part in found) for found in re.findall(INTERVAL, text)]
+
+
+def rows_of(page):
+    """The verdict table of a page, cells by claim, in order."""
+    table = page.split("<!-- verdict -->")[1].split("<!-- end -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if "|" in line]
+    return rows[2:]
+
+
+class Facts(NamedTuple):
+    """What the results say about a claim on the grid tasks; nothing in it comes from `verdicts`."""
+
+    names: list[str]  # of what was compared
+    full: list[str]  # where both solve everything
+    sides: dict[str, int]  # 1, −1, or 0 where nothing is resolved
+    paper: float | None
+    mean: Interval | None
+
+
+def facts_of(claim, stored):
+    pairs = {}
+    for task in claim.plan.tasks(stored.scale):
+        rows = [line for line in stored.lines(claim.plan, task) if line.part == claim.part and line.records]
+        lines = {line.method: line for line in rows if line.method == PRETRAINED or len(line.records) >= claim.seeds}
+        own = [(task, lines[ours], lines[theirs]) for ours, theirs in claim.pairs if {ours, theirs} <= lines.keys()]
+        if len(own) == len(claim.pairs):
+            named = {"reinforce": "REINFORCE", "ppo": "PPO", "poly-ppo": "Poly-PPO"}
+            title = TASKS[task].title
+            pairs |= {f"{title} with {named[pair[2].method]}" if len(own) > 1 else title: pair for pair in own}
+
+    def solves_everything(line):
+        return table_of(line.records, claim.metric).mean() > 0.9995
+
+    full = [name for name, (_, *lines) in pairs.items() if all(map(solves_everything, lines))]
+    shown = {name: pair for name, pair in pairs.items() if name not in full}
+    gaps = {name: difference(a.records, b.records, claim.metric) for name, (_, a, b) in shown.items()}
+    sides = {name: 1 if gap.low >= 0.0005 else -1 if gap.high <= -0.0005 else 0 for name, gap in gaps.items()}
+    tables = {"success": "reward_and_success_percent", "perturbed": "perturbed_start_success_percent"}
+    paper, printed = None, paper_results()
+    if claim.metric in tables and pairs:
+        theirs_by_pair = []
+        for task, *lines in (shown or pairs).values():
+            known = dict(zip(printed["methods"], printed[tables[claim.metric]][task], strict=True))
+            ours, theirs = (float(np.ravel(known[line.method])[-1]) for line in lines)
+            theirs_by_pair.append(ours - theirs)
+        paper = float(np.mean(theirs_by_pair))
+    tasks = dict.fromkeys(task for task, *_ in shown.values())
+    by_task = [[(a.records, b.records) for task, a, b in shown.values() if task == own] for own in tasks]
+    return Facts(list(pairs), full, sides, paper, mean_difference(by_task, claim.metric))
+
+
+def of_grids(claim, facts, paper, here, verdict, sentence):
+    """What a row says that the results do not."""
+    if not facts.names:
+        return [] if (here, verdict, sentence) == ("–", "not run yet", "–") else ["nothing was run"]
+    found = []
+    if (paper != claim.paper) if facts.paper is None else abs(float(paper.replace("−", "-")) - facts.paper) > 0.051:
+        found.append("the paper's")
+    stated = numbers(here)
+    if (here != "–") if facts.mean is None else not close(stated, [[100 * part for part in facts.mean]], 1):
+        found.append(f"ours is {facts.mean}")
+    lists = {side: [name for name, own in facts.sides.items() if own == side] for side in (1, -1, 0)}
+    wanted = [("higher on", lists[1]), ("lower on", lists[-1])]
+    if len(claim.pairs) > 1:
+        wanted.append((f"no clear difference in {len(lists[0])} of {len(facts.sides)} comparisons", lists[0]))
+    else:
+        wanted.append(("no clear difference on", lists[0]))
+    wanted.append(("cannot show it: both solve everything", facts.full))
+    for part in sentence.rstrip(".").split("; "):
+        said = part[:1].lower() + part[1:]
+        match = [one for one in wanted if one[0].lower() in said and (one[1] or not one[0])]
+        if len(match) != 1:
+            found.append(f"says {part!r}")
+            continue
+        wanted.remove(match[0])
+        named = re.split(
+            r", | and ", part.partition(" cannot show")[0].partition(" on ")[2] or part.partition(" cannot")[0]
+        )
+        if "comparisons" not in said and set(named) != set(match[0][1]):
+            found.append(f"{part!r} should name {match[0][1]}")
+    found += [f"does not say {word}" for word, names in wanted if names]
+    side = 0 if not stated else 1 if stated[0][1] > 0 else -1 if stated[0][2] < 0 else 0
+    side = 0 if -side in facts.sides.values() else side
+    if verdict != {claim.sign: "confirmed", -claim.sign: "contradicted", 0: "not resolved"}[side]:
+        found.append(f"the verdict for {here}")
+    return found
+
+
+def close(stated, wanted, digits):
+    """Whether printed numbers are those that are known, but for rounding."""
+    return len(stated) == len(wanted) and np.abs(np.array(stated) - np.array(wanted)).max() < 0.51 * 10**-digits
+
+
+def triangle_facts_of(claim, stored):
+    """The four differences of a row on triangles, in its units; None before they were run."""
+    lines = {line.label: line for line in stored.lines(TRIANGLE, "triangle") if line.records}
+    pairs = [(TRIANGLE_SETS, "PPO"), (TRIANGLE_VINES, "PPO"), (TRIANGLE_SETS, PRETRAINED), (TRIANGLE_VINES, PRETRAINED)]
+    if not {label for pair in pairs for label in pair} <= lines.keys():
+        return None
+
+    def values(label):
+        points = [point for record in lines[label].records for point in record["points"]]
+        return claim.scale * np.array([point[claim.metric] for point in points if point["temperature"] == 1])
+
+    return [between_seeds(values(ours), values(theirs)) for ours, theirs in pairs]
+
+
+def of_triangles(claim, facts, paper, here, verdict, sentence):
+    if facts is None:
+        return [] if (here, verdict, sentence) == ("–", "not run yet", "–") else ["nothing was run"]
+    found = [] if paper == claim.paper else ["the paper's"]
+    stated = [*numbers(here), *numbers(sentence)]
+    if not close(stated, facts, claim.digits):
+        return [*found, f"ours are {facts}"]
+    words = re.sub(INTERVAL, "X", sentence)
+    if words != "With vines X; compared with the pretrained policy: sets of 64 X, vines X.":
+        found.append(f"words: {words}")
+    side = 1 if stated[0][1] > 0 else -1 if stated[0][2] < 0 else 0
+    agrees = "direction confirmed" if paper == "slightly less" else "confirmed"  # a size in words is not judged
+    if verdict != {claim.sign: agrees, -claim.sign: "contradicted", 0: "not resolved"}[side]:
+        found.append(f"the verdict for {here}")
+    return found
+
+
+def all_facts(stored):
+    return [facts_of(claim, stored) for claim in CLAIMS] + [
+        triangle_facts_of(claim, stored) for claim in TRIANGLE_CLAIMS
+    ]
+
+
+def problems(page, facts):
+    """What the table of a page says that the stored results do not."""
+    claims, rows = (*CLAIMS, *TRIANGLE_CLAIMS), rows_of(page)
+    if [row[0] for row in rows] != [claim.text for claim in claims]:
+        return ["other claims"]
+    found = []
+    for claim, own, row in zip(claims, facts, rows, strict=True):
+        check = of_grids if claim in CLAIMS else of_triangles
+        found += [f"{claim.text}: {problem}" for problem in check(claim, own, *row[1:])]
+    [(total, counted)] = re.findall(r"\*\*Of (\d+) claims: (.*)\.\*\*", page)
+    told = {verdict: int(count) for count, verdict in re.findall(r"(\d+) ([a-z ]+)", counted)}
+    if int(total) != len(rows) or told != Counter(row[3] for row in rows):
+        found.append("how many of each verdict")
+    return found
+
+
+@pytest.fixture(scope="module")
+def facts():
+    return all_facts(Stored(ROOT / "results", FULL))
+
+
+@pytest.fixture(scope="module")
+def page():
+    return (ROOT / "docs" / "results.md").read_text()
+
+
+def test_the_verdict_table_says_what_the_results_say(page, facts):
+    assert problems(page, facts) == []
+
+
+def mutants(page):
+    """The page with one thing changed in its verdict table: every number, every verdict, every word of a side."""
+    start, end = page.index("<!-- verdict -->"), page.index("Grid rows: points")
+    table = page[start:end]
+    changes = {"confirmed": "contradicted", "contradicted": "not resolved", "not resolved": "confirmed"}
+    changes |= {"igher on": "ower on", "ower on": "igher on", "GoTo": "Pickup", "No clear": "Higher"}
+    for match in re.finditer(r"\d+\.\d+", table):
+        digits = match[0]
+        changed = digits[:-1] + str((int(digits[-1]) + 5) % 10)
+        yield (
+            page[:start] + table[: match.start()] + changed + table[match.end() :] + page[end:],
+            f"{digits} → {changed}",
+        )
+    for match in re.finditer(r"\d+ (con|dir|not|claims)", table.partition("|")[0]):
+        edited = table[: match.start()] + f"9{match[0]}" + table[match.end() :]
+        yield page[:start] + edited + page[end:], f"9{match[0]}"
+    for word, other in changes.items():
+        for match in re.finditer(re.escape(word), table):
+            yield page[:start] + table[: match.start()] + other + table[match.end() :] + page[end:], f"{word} → {other}"
+    lines = table.splitlines(keepends=True)
+    rule = next(number for number, line in enumerate(lines) if line.startswith("| ---"))
+    for number, (first, second) in enumerate(pairwise(lines)):
+        if number > rule and second.startswith("|"):  # rows exchanged
+            swapped = [*lines[:number], second, first, *lines[number + 2 :]]
+            yield page[:start] + "".join(swapped) + page[end:], "rows exchanged"
+
+
+def test_whatever_is_edited_in_the_table_is_found(page, facts):
+    edited = list(mutants(page))
+    assert len(edited) > 60
+    assert [what for text, what in edited if not problems(text, facts)] == []
+
+
+def test_the_mean_over_tasks_has_the_interval_of_independent_tasks():
+    rng = np.random.default_rng(0)
+
+    def line(mean):
+        return [{"entropy": (mean + 0.05 * rng.normal() + 0.1 * rng.normal(size=50)).tolist()} for _ in range(5)]
+
+    pairs = [(line(0.7), line(0.5)) for _ in range(4)]
+    alone = [difference(*pair, "entropy") for pair in pairs]
+    together = mean_difference([[pair] for pair in pairs], "entropy")
+    assert together.mean == pytest.approx(np.mean([gap.mean for gap in alone]))
+    half = np.sqrt(sum(((gap.high - gap.low) / 2) ** 2 for gap in alone)) / 4
+    assert (together.high - together.low) / 2 == pytest.approx(half, rel=0.1)
+    one = mean_difference([pairs[:1]], "entropy")
+    assert (one.low, one.high) == pytest.approx((alone[0].low, alone[0].high), abs=1e-12)
+    assert mean_difference([], "entropy") is None
+
+
+def test_the_rule():
+    def of(low, high, *sides, sign=1):
+        return judge(Interval((low + high) / 2, low, high), sides, sign)
+
+    assert of(0.01, 0.05, 1, 0) == "confirmed"
+    assert of(0.01, 0.05, 1, -1) == "not resolved"  # tasks disagree
+    assert of(0.01, 0.05, 0, 0, sign=-1) == "contradicted"
+    assert of(-0.05, -0.01, -1, sign=-1) == "confirmed"
+    assert of(-0.01, 0.05, 1) == "not resolved"
+    assert of(0.0001, 0.05, 1) == "not resolved"  # printed as 0.0
+
+
+def test_new_tasks_and_more_runs_change_the_table(tmp_path, monkeypatch):
+    monkeypatch.setattr("reproduction.intervals.DIFFERENCE_RESAMPLES", 2000)
+    stored = Stored(tmp_path, FULL)
+    stored.search.notes["chosen"] = {"goto": STAND_IN, "fourrooms": STAND_IN}
+    found = {verdict.claim: verdict for verdict in verdicts(stored)}
+    assert {verdict.verdict for verdict in found.values()} == {"not run yet"}
+    chances = {"ppo": 0.4, "poly-ppo": 0.7, "reinforce": 0.6, PRETRAINED: 0.3}
+    runs = stored.files["runs"]
+    for task in ("goto", "pickup"):
+        for one in expand(TABLES, FULL, stored.chosen, (task,)):
+            runs.add([made_up(one.cell, chances[one.cell.method.removesuffix("-ucb")])])
+        first = verdicts(stored)[0]
+        assert (first.verdict, first.here[0]) == ("confirmed", "+")
+        assert first.sentence == ("Higher on GoTo." if task == "goto" else "Higher on GoTo and Pickup.")
+        assert first.paper == ("+34.0" if task == "goto" else "+31.9")
+    assert "Not finished: FourRooms, SynthSeq and BossLevel." in verdict_table(stored)
+    # A task counts once it has enough seeds.
+    before = verdicts(stored)
+    for one in expand(TABLES, FULL, stored.chosen, ("synthseq",)):
+        if one.cell.seed == 0:
+            runs.add([made_up(one.cell, 0.5)])
+    assert verdicts(stored)[:4] == before[:4]
+    for one in expand(CONVERGENCE, FULL, stored.chosen):
+        runs.add([made_up(one.cell, chances[one.cell.method])])
+    last = verdicts(stored)[len(CLAIMS) - 1]
+    assert (last.paper, last.here[0]) == ("−26.8", "−")
+    page = f"<!-- verdict -->\n{verdict_table(stored)}\n<!-- end -->"
+    assert problems(page, all_facts(stored)) == []
