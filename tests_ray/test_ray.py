@@ -57,9 +57,9 @@ def test_a_cluster_that_is_not_there_costs_one_line(choices, tmp_path, capsys):
     assert shown.count("\n") == 1
 
 
-def test_a_sweep_without_its_cluster_ends_and_resumes(tmp_path):
+def test_a_sweep_without_its_cluster_ends_and_resumes():
     """The raylet is killed amid the runs: the sweep does not wait for it for ever, and nothing is lost."""
-    told = clusters.disturb(tmp_path, Path(sys.executable), rounds=1, victims=("the raylet",))
+    told = clusters.disturb(Path(sys.executable), rounds=1, victims=("the raylet",))
     assert told["kills"] == {"the raylet": 1}
     assert not told["bad"]
     assert told["ends"] == {"ended with 1": 1}

@@ -35,13 +35,18 @@ def attack(small: bool = False) -> dict[str, Any]:
     report: dict[str, Any] = {"part": "ray", "attacks": 0, "bad": [], "failures": 0}
     if not PYTHON.exists():
         return report | {"not run": "there is no environment with Ray: make test-ray sets it up"}
-    with tempfile.TemporaryDirectory(prefix="scratch-") as place:
-        told = disturb(Path(place), PYTHON, rounds=1 if small else 3, victims=VICTIMS)
+    told = disturb(PYTHON, rounds=1 if small else 3, victims=VICTIMS)
     return report | told | {"failures": len(told["bad"])}
 
 
-def disturb(scratch: Path, python: Path, *, rounds: int, victims: tuple[str, ...]) -> dict[str, Any]:
+def disturb(python: Path, *, rounds: int, victims: tuple[str, ...]) -> dict[str, Any]:
     """Sweeps on Ray that lose each of the victims, compared with a local one that loses nothing."""
+    # A folder of its own with a short name: the path of Ray's sockets may not exceed 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="scratch-") as place:
+        return _disturb(Path(place), python, rounds, victims)
+
+
+def _disturb(scratch: Path, python: Path, rounds: int, victims: tuple[str, ...]) -> dict[str, Any]:
     rng = random.Random(0)
     calm = scratch / "calm"
     calm.mkdir()
