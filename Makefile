@@ -10,6 +10,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # One thread per process: the arrays here are small, and more threads cost more than they give.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Without cached bytecode every process of the adapters' tests compiles thousands of modules again, a minute each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo demo-llm language-study theory reproduce reproduce-page browser test test-slow test-trl test-llm test-verl test-verl-trainer test-minari test-sb3 gallery test-ray test-wandb test-install base-policies check format lint types docs serve-docs torture \
 	benchmarks bench-worlds bench-iteration lock clean

@@ -1,8 +1,8 @@
 """Three families of prompts with several right answers each, for the language study.
 
 A family knows how to check an answer, when two right answers are the same, and which answers a prompt has. Its prompts
-come in three splits: those that are trained on, held-out ones with as many right answers, and harder ones, held out
-too, with one or two right answers only.
+come in splits: those that are trained on, held-out ones with as many right answers, some of which are for choosing
+settings alone, and harder ones, held out too, with one or two right answers only.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from __future__ import annotations
 import operator
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
 
-import numpy as np
-from numpy.typing import NDArray
-
 OPERATIONS: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 EASY = 6  # right answers of a prompt that is trained on, at least
 HARD = 2  # right answers of a harder prompt, at most
 SPLITS = ("train", "held-out", "harder")
+VALIDATION = "validation"  # held-out prompts too, on which settings are chosen and nothing is reported
 
 
 @dataclass(frozen=True)
@@ -56,10 +54,13 @@ def splits(family: Family, *, train: int = 400, test: int = 64) -> dict[str, lis
             easy[prompt] = None
         elif 1 <= count <= HARD:
             hard[prompt] = None
-        if len(easy) >= train + test and len(hard) >= test:
+        if len(easy) >= train + 2 * test and len(hard) >= test:
             break
     prompts = list(easy)
-    return {"train": prompts[:train], "held-out": prompts[train : train + test], "harder": list(hard)[:test]}
+    ends = [0, train, train + test, train + 2 * test]
+    names = ("train", "held-out", VALIDATION)
+    chosen = {name: prompts[start:end] for name, start, end in zip(names, ends, ends[1:], strict=False)}
+    return chosen | {"harder": list(hard)[:test]}
 
 
 def pretraining_texts(family: Family, held_out: set[str], *, count: int, seed: int) -> list[str]:
@@ -216,87 +217,79 @@ def _chain_sample(rng: random.Random) -> tuple[str, str]:
     return f"{start}>{value}:", written
 
 
-# Programs: '3142>4132,2075>7025:' asks for a program that turns 3142 into 4132 and 2075 into 7025. A program is one to
-# four letters, each an instruction on a list of digits, run from left to right by `run_program`.
+# Programs: '3>11,5>17:' asks for a program that turns 3 into 11 and 5 into 17. A program is one to five letters, each
+# an instruction on a number, run from left to right by `run_program`: 'tii' (times three, plus one, plus one), 'itk'.
 
-INSTRUCTIONS: dict[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
-    "r": lambda x: x[::-1],  # reverse
-    "s": lambda x: tuple(sorted(x)),  # sort
-    "l": lambda x: x[1:] + x[:1],  # rotate left
-    "x": lambda x: (x[-1], *x[1:-1], x[0]),  # exchange the ends
-    "i": lambda x: tuple((d + 1) % 10 for d in x),  # increment
-    "d": lambda x: tuple(2 * d % 10 for d in x),  # double
-    "n": lambda x: tuple(9 - d for d in x),  # nines' complement
-    "p": lambda x: tuple(sum(x[: k + 1]) % 10 for k in range(len(x))),  # running sums
+INSTRUCTIONS: dict[str, Callable[[int], int]] = {
+    "i": lambda x: x + 1,  # increase
+    "k": lambda x: x - 1,  # decrease
+    "d": lambda x: 2 * x,  # double
+    "t": lambda x: 3 * x,  # triple
+    "h": lambda x: x // 2,  # halve, rounding down
 }
-PROGRAM_LENGTH = 4
-LIST_LENGTH = 4
+PROGRAM_LENGTH = 5
+INPUTS = range(1, 10)
+LARGEST = 99
 
 
-def run_program(program: str, digits: tuple[int, ...]) -> tuple[int, ...] | None:
-    """What a program makes of a list; None if it is no program. It knows these instructions, and nothing else."""
+def run_program(program: str, number: int) -> int | None:
+    """What a program makes of a number; None if it is no program. It knows these instructions, and nothing else."""
     if not 1 <= len(program) <= PROGRAM_LENGTH or any(letter not in INSTRUCTIONS for letter in program):
         return None
     for letter in program:
-        digits = INSTRUCTIONS[letter](digits)
-    return digits
+        number = INSTRUCTIONS[letter](number)
+    return number
 
 
 def program_answer(prompt: str, completion: str) -> Hashable | None:
     """A right program itself: two are the same if their letters are."""
     for pair in prompt.rstrip(":").split(","):
-        given, wanted = (tuple(map(int, digits)) for digits in pair.split(">"))
+        given, wanted = map(int, pair.split(">"))
         if run_program(completion, given) != wanted:
             return None
     return completion
 
 
 @cache
-def programs() -> tuple[str, ...]:
-    """All of them."""
-    return tuple("".join(p) for size in range(1, PROGRAM_LENGTH + 1) for p in product(INSTRUCTIONS, repeat=size))
-
-
-def _program_prompt(rng: random.Random, program: str) -> str:
-    pairs = []
-    for _ in range(2):
-        digits = tuple(rng.choices(range(10), k=LIST_LENGTH))
-        made = run_program(program, digits)
-        assert made is not None
-        pairs.append("".join(map(str, digits)) + ">" + "".join(map(str, made)))
-    return ",".join(pairs) + ":"
+def program_results() -> dict[str, tuple[int, ...]]:
+    """What every program makes of every input, in the order of `INPUTS`."""
+    letters = ("".join(p) for size in range(1, PROGRAM_LENGTH + 1) for p in product(INSTRUCTIONS, repeat=size))
+    results = {}
+    for program in letters:
+        values = list(INPUTS)
+        for letter in program:
+            values = [INSTRUCTIONS[letter](value) for value in values]
+        results[program] = tuple(values)
+    return results
 
 
 @cache
-def _instruction_table() -> NDArray[np.int64]:
-    """What each instruction makes of each list, both as numbers of `LIST_LENGTH` digits: [instructions, lists]."""
-    lists = list(product(range(10), repeat=LIST_LENGTH))
-    made = np.array([[function(digits) for digits in lists] for function in INSTRUCTIONS.values()])
-    return made @ 10 ** np.arange(LIST_LENGTH)[::-1]
+def count_programs() -> Counter[str]:
+    """How many programs are right, by prompt."""
+    found: Counter[str] = Counter()
+    for results in program_results().values():
+        found.update(_program_prompts(results))
+    return found
 
 
-def count_programs(prompt: str) -> int:
-    """How many programs are right."""
-    table = _instruction_table()
-    pairs = [tuple(map(int, pair.split(">"))) for pair in prompt.rstrip(":").split(",")]
-    made = np.array([[given] for given, _ in pairs])
-    wanted = np.array([[end] for _, end in pairs])
-    count = 0
-    for _ in range(PROGRAM_LENGTH):
-        made = np.stack([table[:, row].ravel() for row in made])
-        count += int((made == wanted).all(axis=0).sum())
-    return count
+def _program_prompts(results: tuple[int, ...]) -> list[str]:
+    """The prompts that a program with these results answers."""
+    pairs = [(given, made) for given, made in zip(INPUTS, results, strict=True) if 0 <= made <= LARGEST]
+    return [f"{a}>{x},{b}>{y}:" for (a, x), (b, y) in combinations(pairs, 2)]
 
 
 def _program_examples(rng: random.Random) -> Iterator[tuple[str, int]]:
-    while True:
-        prompt = _program_prompt(rng, rng.choice(programs()))
-        yield prompt, count_programs(prompt)
+    prompts = sorted(count_programs().items())
+    rng.shuffle(prompts)
+    yield from prompts
 
 
 def _program_sample(rng: random.Random) -> tuple[str, str]:
-    program = "".join(rng.choices(list(INSTRUCTIONS), k=rng.choice((1, 2, 3, 3, 4, 4))))
-    return _program_prompt(rng, program), program
+    while True:
+        program = "".join(rng.choices(list(INSTRUCTIONS), k=rng.choice((1, 2, 3, 4, 4, 5, 5))))
+        prompts = _program_prompts(program_results()[program])
+        if prompts:
+            return rng.choice(prompts), program
 
 
 FAMILIES = {
@@ -305,7 +298,7 @@ FAMILIES = {
         Family("countdown", "0123456789+-*>:", 10, countdown_answer, _countdown_examples, _countdown_sample),
         Family("chains", "0123456789+-*=>:", 16, chain_answer, _chain_examples, _chain_sample),
         Family(
-            "programs", "0123456789>,:" + "".join(INSTRUCTIONS), 5, program_answer, _program_examples, _program_sample
+            "programs", "0123456789>,:" + "".join(INSTRUCTIONS), 6, program_answer, _program_examples, _program_sample
         ),
     )
 }

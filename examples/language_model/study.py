@@ -4,9 +4,10 @@
     python examples/language_model/study_tables.py results/language
 
 A tiny Llama learns three families of prompts from examples (`families.py`), and is then trained by TRL's unmodified
-`GRPOTrainer` in the ways of `study_rows.py`. A cell is a family, a row and a seed; every cell is a file in the output
-folder with its settings and what it cost. Cells that are there are kept, so the command may be interrupted and given
-again.
+`GRPOTrainer` in the ways of `study_rows.py`. First the learning rate is chosen, with a seed and prompts that nothing
+else uses: the same rates are tried for stock GRPO and for polychromic sets of 4, and the other rows take over the rate
+of the one they vary. A cell is a family, a row and a seed; every cell is a file in the output folder with its settings
+and what it cost. Cells that are there are kept, so the command may be interrupted and given again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ import numpy as np
 import torch
 import tyro
 from datasets import Dataset
-from families import FAMILIES, SPLITS, Family, pretraining_texts, splits
+from families import FAMILIES, SPLITS, VALIDATION, Family, pretraining_texts, splits
 from safetensors.torch import load_file, save_file
 from study_rows import ROWS, rewards_and_config
 from tiny_llama import character_tokenizer, pretrain, tiny_llama
@@ -52,7 +55,8 @@ class Settings:
         pretraining_texts, pretraining_steps: of next-token training on right answers, 128 texts a step.
         steps: of reinforcement learning.
         batch_size: completions a step, in every row.
-        learning_rate: constant.
+        learning_rates: to choose from, by pass@1 on validation prompts; they fall linearly to 0, TRL's default.
+        search_seed: of the runs to choose from.
         train_prompts, test_prompts: in the split that is trained on, and in each of the two that are not.
         attempts: completions of a prompt in the last evaluation.
         curve_every, curve_attempts: steps between evaluations on the way, and completions of a prompt in them.
@@ -62,13 +66,14 @@ class Settings:
     layers: int = 2
     pretraining_texts: int = 50_000
     pretraining_steps: int = 1_500
-    steps: int = 200
-    batch_size: int = 128
-    learning_rate: float = 3e-4
-    train_prompts: int = 400
+    steps: int = 300
+    batch_size: int = 256
+    learning_rates: tuple[float, ...] = (1e-4, 2e-4, 4e-4)
+    search_seed: int = 100
+    train_prompts: int = 1_000
     test_prompts: int = 64
     attempts: int = 64
-    curve_every: int = 40
+    curve_every: int = 60
     curve_attempts: int = 32
 
 
@@ -76,6 +81,7 @@ QUICK = Settings(
     pretraining_texts=10_000,
     pretraining_steps=400,
     steps=40,
+    learning_rates=(2e-4,),
     test_prompts=16,
     attempts=32,
     curve_every=20,
@@ -136,12 +142,12 @@ def pretrained_model(family: Family, seed: int, settings: Settings, folder: Path
     tokenizer = character_tokenizer(family.characters)
     model = tiny_llama(tokenizer, seed, width=settings.width, layers=settings.layers)
     size = f"{settings.width}x{settings.layers}-{settings.pretraining_texts}-{settings.pretraining_steps}"
-    file = folder / f"{family.name}-{size}-{settings.test_prompts}-{seed}.safetensors"
+    file = folder / f"{family.name}-{size}-{settings.train_prompts}-{settings.test_prompts}-{seed}.safetensors"
     if file.exists():
         model.load_state_dict(load_file(file))
         return model, tokenizer, prompts
     start = time.process_time()
-    held_out = {*prompts["held-out"], *prompts["harder"]}
+    held_out = {prompt for split, own in prompts.items() if split != "train" for prompt in own}
     texts = pretraining_texts(family, held_out, count=settings.pretraining_texts, seed=seed)
     loss = pretrain(model, tokenizer, texts, steps=settings.pretraining_steps, seed=seed)
     _say(f"{family.name} seed {seed}: pretrained to a loss of {loss:.3f} in {time.process_time() - start:.0f} s of CPU")
@@ -185,10 +191,27 @@ class Watch(TrainerCallback):
         self.evaluating += time.process_time() - start
 
 
-def run_cell(family_name: str, row_name: str, seed: int, settings: Settings, cache: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Cell:
+    """A run: a row of a family with a seed, or, with a learning rate, one of those to choose from."""
+
+    family: str
+    row: str
+    seed: int
+    rate: float | None = None
+
+    @property
+    def file(self) -> str:
+        """Where its result is, in the output folder."""
+        if self.rate is None:
+            return f"{self.family}-{self.row}-{self.seed}.json"
+        return f"search/{self.family}-{self.row}-{self.rate:g}.json"
+
+
+def run_cell(cell: Cell, rate: float, settings: Settings, cache: Path) -> dict[str, Any]:
     """Train and evaluate one cell."""
-    family, row = FAMILIES[family_name], ROWS[row_name]
-    model, tokenizer, prompts = pretrained_model(family, seed, settings, cache)
+    family, row, searching = FAMILIES[cell.family], ROWS[cell.row], cell.rate is not None
+    model, tokenizer, prompts = pretrained_model(family, cell.seed, settings, cache)
     start, cpu = time.monotonic(), time.process_time()
     watch = Watch(family, tokenizer, prompts, settings)
     if row.objective != "pretrained":
@@ -198,12 +221,11 @@ def run_cell(family_name: str, row_name: str, seed: int, settings: Settings, cac
                 "max_steps": settings.steps,
                 "per_device_train_batch_size": settings.batch_size,
                 "num_generations": row.group_size,
-                "learning_rate": settings.learning_rate,
-                "lr_scheduler_type": "constant",
+                "learning_rate": rate,
                 "max_completion_length": family.max_tokens,
                 "loss_type": "dr_grpo",
                 "beta": row.beta,
-                "seed": seed,
+                "seed": cell.seed,
                 "use_cpu": True,
                 "bf16": False,
                 "gradient_checkpointing": False,
@@ -219,42 +241,53 @@ def run_cell(family_name: str, row_name: str, seed: int, settings: Settings, cac
                 args=config,
                 train_dataset=Dataset.from_dict({"prompt": prompts["train"]}),
                 processing_class=tokenizer,
-                callbacks=[watch],
+                callbacks=[] if searching else [watch],
             )
             trainer.remove_callback(_printer())
             if isinstance(functions[0], PolychromicReward):
                 check_grpo_trainer(trainer)
             trainer.train()
     training = time.process_time() - cpu - watch.evaluating
-    scores = {
-        split: evaluate(model, tokenizer, family, prompts[split][: settings.test_prompts], settings.attempts)
-        for split in SPLITS
-    }
-    result = {
-        "family": family_name,
-        "row": row_name,
-        "seed": seed,
+
+    def scores(names: Sequence[str], temperature: float = 1.0) -> dict[str, Any]:
+        chosen = {split: prompts[split][: settings.test_prompts] for split in names}
+        return {
+            split: evaluate(model, tokenizer, family, own, settings.attempts, temperature)
+            for split, own in chosen.items()
+        }
+
+    result: dict[str, Any] = {
+        **asdict(cell),
+        "rate": rate,
         "row_settings": asdict(row),
-        "settings": asdict(settings),
-        "scores": scores,
+        "settings": _plain(settings),
+        "scores": scores((VALIDATION,) if searching else SPLITS),
         "curve": watch.curve,
         "entropy": watch.entropy,
     }
     if row.objective == "pretrained":
-        result["temperatures"] = {
-            str(temperature): {
-                split: evaluate(
-                    model, tokenizer, family, prompts[split][: settings.test_prompts], settings.attempts, temperature
-                )
-                for split in SPLITS
-            }
-            for temperature in TEMPERATURES
-        }
+        result["temperatures"] = {str(temperature): scores(SPLITS, temperature) for temperature in TEMPERATURES}
     return result | {
         "training_cpu_seconds": round(training, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),
         "seconds": round(time.monotonic() - start, 1),
     }
+
+
+def chosen_rate(out: Path, family: str, row: str, settings: Settings) -> float:
+    """The learning rate with the best pass@1 on validation prompts, for the row of the search that a row refers to."""
+    if len(settings.learning_rates) == 1:
+        return settings.learning_rates[0]
+    found = {}
+    for rate in settings.learning_rates:
+        cell = Cell(family, ROWS[row].rate_of, settings.search_seed, rate)
+        found[rate] = json.loads((out / cell.file).read_text())["scores"][VALIDATION]["pass_at_k"]["1"]
+    return max(found, key=lambda rate: found[rate])
+
+
+def _plain(settings: Settings) -> Any:
+    """As JSON has it."""
+    return json.loads(json.dumps(asdict(settings)))
 
 
 def _printer() -> type[TrainerCallback]:
@@ -267,12 +300,45 @@ def _say(text: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 
-def cells(families: Sequence[str], rows: Sequence[str], seeds: Sequence[int]) -> list[tuple[str, str, int]]:
-    """In order of importance."""
-    main = [row for row in rows if row in MAIN_ROWS]
-    rest = [row for row in rows if row not in MAIN_ROWS]
-    first = [(family, row, seed) for family in families for seed in seeds for row in main]
-    return first + [(family, row, seed) for row in rest for family in families for seed in seeds]
+def stages(
+    families: Sequence[str], rows: Sequence[str], seeds: Sequence[int], settings: Settings
+) -> tuple[list[Cell], ...]:
+    """What must be done before what; in each, the most important first."""
+    searched = dict.fromkeys(ROWS[row].rate_of for row in rows if row != "pretrained")
+    rates = settings.learning_rates if len(settings.learning_rates) > 1 else ()
+    # The first cells of a family and seed also train the model that its other cells start from.
+    search = [
+        Cell(family, row, settings.search_seed, rate) for rate in rates for row in searched for family in families
+    ]
+    first = [Cell(family, rows[0], seed) for family in families for seed in seeds]
+    main = [Cell(family, row, seed) for seed in seeds for family in families for row in rows[1:] if row in MAIN_ROWS]
+    rest = [
+        Cell(family, row, seed) for row in rows[1:] if row not in MAIN_ROWS for seed in seeds for family in families
+    ]
+    return search[: len(families)], search[len(families) :], first, main + rest
+
+
+def _run(cell: Cell, out: Path, settings: Settings, cache: Path, command: str) -> str:
+    """Run a cell and store its result; returns a line about it."""
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    rate = cell.rate if cell.rate is not None else chosen_rate(out, cell.family, cell.row, settings)
+    result = run_cell(cell, rate, settings, cache)
+    result |= {"command": command, "commit": _commit()}
+    result["packages"] = {package: version(package) for package in ("torch", "transformers", "trl", "polychromic")}
+    file = out / cell.file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(result) + "\n")
+    part.replace(file)
+    last = str(settings.attempts)
+    told = [
+        f"{split} pass@1 {scores['pass_at_k']['1']:.3f}, pass@{last} {scores['pass_at_k'][last]:.3f}, "
+        f"{scores['distinct_right'][last]:.1f} distinct"
+        for split, scores in result["scores"].items()
+        if split != "train"
+    ]
+    return f"{file.stem}: {'; '.join(told)} ({result['cpu_seconds']:.0f} s of CPU)"
 
 
 def main(
@@ -281,6 +347,7 @@ def main(
     rows: Sequence[str] = tuple(ROWS),
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     quick: bool = False,
+    processes: int = 2,
     cache: Path = Path("runs/language-study"),
     settings: tyro.conf.OmitArgPrefixes[Settings] = Settings(),  # noqa: B008
 ) -> None:
@@ -291,7 +358,8 @@ def main(
         families: of `families.py`.
         rows: of `study_rows.py`.
         seeds: of the weights, the pretraining and the training.
-        quick: the main rows on one seed with a tenth of the work, to see it run.
+        quick: the main rows on one seed with a tenth of the work and no search, to see it run.
+        processes: cells at the same time, one thread each.
         cache: where pretrained models are kept.
         settings: of every cell.
     """
@@ -299,35 +367,27 @@ def main(
         for value in given:
             if value not in known:
                 raise SystemExit(f"--{name} has {value!r}; it must be one of {', '.join(known)}")
-    torch.set_num_threads(1)
-    logging.set_verbosity_error()
+    if settings.search_seed in seeds:
+        raise SystemExit(f"--seeds has {settings.search_seed}, the seed of the search; it must be another")
     if quick:
         rows, seeds, settings = MAIN_ROWS, seeds[:1], QUICK
-    out.mkdir(parents=True, exist_ok=True)
-    wanted = cells(families, rows, seeds)
-    commit = _commit()
-    for number, (family, row, seed) in enumerate(wanted, 1):
-        name = f"{number} of {len(wanted)}: {family} {row} seed {seed}"
-        file = out / f"{family}-{row}-{seed}.json"
-        if file.exists():
-            stored = json.loads(file.read_text())
-            if (stored["settings"], stored["row_settings"]) != (asdict(settings), asdict(ROWS[row])):
-                raise SystemExit(f"{file} is a cell with other settings; give another --out, or remove it")
-            continue
-        result = run_cell(family, row, seed, settings, cache)
-        result["command"] = " ".join(["python", "examples/language_model/study.py", *sys.argv[1:]])
-        result["commit"] = commit
-        result["packages"] = {package: version(package) for package in ("torch", "transformers", "trl", "polychromic")}
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps(result) + "\n")
-        part.replace(file)
-        held_out = result["scores"]["held-out"]
-        last = str(settings.attempts)
-        _say(
-            f"{name}: held-out pass@1 {held_out['pass_at_k']['1']:.3f}, pass@{last} {held_out['pass_at_k'][last]:.3f}, "
-            f"{held_out['distinct_right'][last]:.1f} distinct right; harder pass@{last} "
-            f"{result['scores']['harder']['pass_at_k'][last]:.3f} ({result['cpu_seconds']:.0f} s of CPU)"
-        )
+    command = " ".join(["python", "examples/language_model/study.py", *sys.argv[1:]])
+    for stage in stages(families, rows, seeds, settings):
+        missing = [cell for cell in stage if not _is_done(cell, out, settings)]
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            jobs = [pool.submit(_run, cell, out, settings, cache, command) for cell in missing]
+            for number, job in enumerate(as_completed(jobs), 1):
+                _say(f"{number} of {len(missing)}: {job.result()}")
+
+
+def _is_done(cell: Cell, out: Path, settings: Settings) -> bool:
+    file = out / cell.file
+    if not file.exists():
+        return False
+    stored = json.loads(file.read_text())
+    if (stored["settings"], stored["row_settings"]) != (_plain(settings), asdict(ROWS[cell.row])):
+        raise SystemExit(f"{file} is a cell with other settings; give another --out, or remove it")
+    return True
 
 
 def _commit() -> str:

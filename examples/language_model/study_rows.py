@@ -15,10 +15,9 @@ from polychromic import polychromic_advantages
 from polychromic.core.closed_form import best_of_sets_with
 from polychromic.integrations.trl import PolychromicReward, polychromic_grpo_config
 
-# KL penalty of the rows that have one; polychromic advantages are about 15 times smaller than stock GRPO's, which are
-# scaled to a spread of 1, so that the same pull towards the pretrained model is a smaller number there.
+# KL penalty of the rows that have one. Polychromic advantages are scaled to a spread of 1 over the batch, as stock
+# GRPO's are over the group, so that the same number is the same pull towards the pretrained model.
 BETA = 0.04
-POLYCHROMIC_BETA = BETA / 15
 # Reward per nat of -log p(answer).
 ENTROPY_BONUS = 0.02
 
@@ -33,6 +32,8 @@ class Row:
         group_size: completions of a prompt; larger than a set.
         beta: of the trainer's KL penalty.
         entropy_bonus: reward for each nat of -log p(answer).
+        scale: of polychromic advantages.
+        rate_of: the row of the search whose learning rate is used.
     """
 
     objective: str
@@ -40,19 +41,23 @@ class Row:
     group_size: int = 16
     beta: float = 0.0
     entropy_bonus: float = 0.0
+    scale: float | str = "batch"
+    rate_of: str = "stock"
 
 
+SETS: dict[str, Any] = {"rate_of": "polychromic-4"}
 ROWS = {
     "pretrained": Row("pretrained"),
     "stock": Row("grpo"),
-    "polychromic-4": Row("polychromic"),
+    "polychromic-4": Row("polychromic", **SETS),
+    "polychromic-4-annealed": Row("annealed", **SETS),
     "stock-kl": Row("grpo", beta=BETA),
-    "polychromic-4-kl": Row("polychromic", beta=POLYCHROMIC_BETA),
-    "polychromic-8": Row("polychromic", set_size=8),
+    "polychromic-4-kl": Row("polychromic", beta=BETA, **SETS),
+    "polychromic-8": Row("polychromic", set_size=8, **SETS),
     "stock-entropy": Row("grpo", entropy_bonus=ENTROPY_BONUS),
-    "best-of-4": Row("best-of"),
-    "polychromic-16": Row("polychromic", set_size=16, group_size=32),
-    "polychromic-4-annealed": Row("annealed"),
+    "best-of-4": Row("best-of", **SETS),
+    "polychromic-16": Row("polychromic", set_size=16, group_size=32, **SETS),
+    "polychromic-4-kl-unscaled": Row("polychromic", beta=BETA, scale=1.0, **SETS),
 }
 Answer = Callable[[str, str], Hashable | None]
 
@@ -68,6 +73,7 @@ def rewards_and_config(row: Row, answer: Answer, model: Any, tokenizer: Any, arg
             is_right,
             judge=lambda prompt, completions: labels([answer(prompt, text) for text in completions]),
             set_size=row.set_size,
+            scale=row.scale,
         )
         return reward.funcs, polychromic_grpo_config(**arguments)
     if row.objective == "grpo" and not row.entropy_bonus:

@@ -33,6 +33,7 @@ NAMES = {
     "polychromic-8": "polychromic, sets of 8",
     "polychromic-16": "polychromic, sets of 16",
     "polychromic-4-kl": "polychromic, sets of 4, + KL",
+    "polychromic-4-kl-unscaled": "polychromic, sets of 4, + KL, advantages not scaled",
     "polychromic-4-annealed": "polychromic, sets of 4, annealed to GRPO",
 }
 COLOURS = {"pretrained": "#4c78a8", "stock": "#7f7f7f", "polychromic-4": "#d6336c"}
