@@ -26,19 +26,17 @@ from same_answers import labels
         ("chains", "7>61:", "*4=28*2=56+4=60", None),  # not the target
         ("chains", "7>14:", "*2=14", None),  # one step
         ("chains", "7>61:", "*4=28*2=56+5=61+", None),
-        ("programs", "3142>2413,2075>5702:", "r", "r"),
-        ("programs", "3142>1234,2075>0257:", "s", "s"),
-        ("programs", "3142>4321,2075>7520:", "sr", "sr"),
-        ("programs", "3142>1423,2075>0752:", "l", "l"),
-        ("programs", "3142>2143,2075>5072:", "x", "x"),
-        ("programs", "3142>4253,2075>3186:", "i", "i"),
-        ("programs", "3142>6284,2075>4040:", "d", "d"),
-        ("programs", "3142>6857,2075>7924:", "n", "n"),
-        ("programs", "3142>3480,2075>2294:", "p", "p"),
-        ("programs", "3142>2413,2075>5072:", "r", None),  # right for the first pair alone
-        ("programs", "3142>3142,2075>2075:", "", None),
-        ("programs", "3142>3142,2075>2075:", "rrrrrr", None),  # too long
-        ("programs", "3142>2413,2075>5702:", "q", None),  # not an instruction
+        ("programs", "3>4,5>6:", "i", "i"),
+        ("programs", "3>2,5>4:", "k", "k"),
+        ("programs", "3>6,5>10:", "d", "d"),
+        ("programs", "3>9,5>15:", "t", "t"),
+        ("programs", "3>1,6>3:", "h", "h"),
+        ("programs", "3>11,5>17:", "tii", "tii"),
+        ("programs", "3>11,5>17:", "itk", "itk"),  # another program with the same results is another answer
+        ("programs", "3>4,5>7:", "i", None),  # right for the first pair alone
+        ("programs", "3>3,5>5:", "", None),
+        ("programs", "3>3,5>5:", "ikikik", None),  # too long
+        ("programs", "3>4,5>6:", "q", None),  # not an instruction
     ],
 )
 def test_answers(family, prompt, completion, answer):
@@ -62,9 +60,10 @@ def test_right_answers_are_counted_as_by_brute_force():
         chains = [a + b + c for a, x in first for b, y in families.chain_moves(x) for c, _ in families.chain_moves(y)]
         right = [chain for chain in chains if families.chain_answer(f"{start}>{target}:", chain) is not None]
         assert families.chains_to(start).get(target, 0) == len(right)
-    prompt = "3142>2413,2075>5702:"
-    right = [text for text in families.programs() if families.program_answer(prompt, text) is not None]
-    assert families.count_programs(prompt) == len(right) > 1
+    texts = ["".join(letters) for size in range(1, 6) for letters in product("ikdth", repeat=size)]
+    for prompt in ("3>11,5>17:", "2>5,6>17:"):
+        right = [text for text in texts if families.program_answer(prompt, text) is not None]
+        assert families.count_programs()[prompt] == len(right) > 1
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -72,9 +71,14 @@ def test_prompts_and_pretraining(name):
     family = FAMILIES[name]
     prompts = families.splits(family, train=20, test=8)
     assert families.splits(family, train=20, test=8) == prompts
-    assert {split: len(found) for split, found in prompts.items()} == {"train": 20, "held-out": 8, "harder": 8}
-    assert len({prompt for found in prompts.values() for prompt in found}) == 36
-    held_out = {*prompts["held-out"], *prompts["harder"]}
+    assert {split: len(found) for split, found in prompts.items()} == {
+        "train": 20,
+        "held-out": 8,
+        "validation": 8,
+        "harder": 8,
+    }
+    assert len({prompt for found in prompts.values() for prompt in found}) == 44
+    held_out = {*prompts["held-out"], *prompts["validation"], *prompts["harder"]}
     texts = families.pretraining_texts(family, held_out, count=300, seed=1)
     assert texts != families.pretraining_texts(family, held_out, count=300, seed=2)
     for text in texts:

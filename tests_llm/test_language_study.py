@@ -22,6 +22,7 @@ SMALL = study.Settings(
     pretraining_steps=3,
     steps=2,
     batch_size=64,
+    learning_rates=(1e-4, 1e-2),
     train_prompts=16,
     test_prompts=4,
     attempts=8,
@@ -67,12 +68,14 @@ def test_rewards_of_our_own(row, tmp_path):
 
 def test_every_row_trains_and_the_tables_read_it(tmp_path, capsys):
     out = tmp_path / "results"
-    chosen = {"families": ["programs"], "seeds": [0], "cache": tmp_path / "cache", "settings": SMALL}
+    chosen = {"families": ["programs"], "seeds": [0], "processes": 1, "cache": tmp_path / "cache", "settings": SMALL}
     study.main(out, **chosen)
-    assert {file.stem for file in out.iterdir()} == {f"programs-{row}-0" for row in ROWS}
-    before = {file: file.stat().st_mtime_ns for file in out.iterdir()}
+    assert {file.stem for file in out.glob("*.json")} == {f"programs-{row}-0" for row in ROWS}
+    searched = {(row, rate) for row in ("stock", "polychromic-4") for rate in ("0.0001", "0.01")}
+    assert {file.stem for file in out.glob("search/*.json")} == {f"programs-{row}-{rate}" for row, rate in searched}
+    before = {file: file.stat().st_mtime_ns for file in out.glob("**/*.json")}
     study.main(out, **chosen)
-    assert {file: file.stat().st_mtime_ns for file in out.iterdir()} == before  # finished cells are kept
+    assert {file: file.stat().st_mtime_ns for file in out.glob("**/*.json")} == before  # finished cells are kept
     with pytest.raises(SystemExit, match="other settings"):
         study.main(out, **chosen | {"settings": replace(SMALL, steps=3)})
     cell = json.loads((out / "programs-polychromic-4-0.json").read_text())
@@ -89,6 +92,16 @@ def test_every_row_trains_and_the_tables_read_it(tmp_path, capsys):
     }
 
 
+def test_the_best_rate_on_validation_prompts_is_chosen(tmp_path):
+    (tmp_path / "search").mkdir()
+    scores = {("stock", 1e-4): 0.3, ("stock", 1e-2): 0.2, ("polychromic-4", 1e-4): 0.1, ("polychromic-4", 1e-2): 0.2}
+    for (row, rate), score in scores.items():
+        cell = study.Cell("chains", row, SMALL.search_seed, rate)
+        (tmp_path / cell.file).write_text(json.dumps({"scores": {"validation": {"pass_at_k": {"1": score}}}}))
+    assert study.chosen_rate(tmp_path, "chains", "stock-kl", SMALL) == 1e-4
+    assert study.chosen_rate(tmp_path, "chains", "best-of-4", SMALL) == 1e-2
+
+
 def test_evaluation_counts_what_the_model_writes(monkeypatch):
     family = FAMILIES["programs"]
     texts = iter(["r", "r", "sr", "q", "q", "q", "q", "s"])
@@ -103,6 +116,8 @@ def test_evaluation_counts_what_the_model_writes(monkeypatch):
 def test_mistakes_are_named(tmp_path):
     with pytest.raises(SystemExit, match="--rows has 'ppo'"):
         study.main(tmp_path, rows=["ppo"])
+    with pytest.raises(SystemExit, match="--seeds has 100, the seed of the search"):
+        study.main(tmp_path, seeds=[100])
     with pytest.raises(SystemExit, match="has no cells"):
         study_tables.main(tmp_path)
     (tmp_path / "other.json").write_text("{}")

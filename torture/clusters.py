@@ -1,6 +1,6 @@
 """SIGKILL in sweeps on Ray: the workers, the raylet, the server of the cluster's state and the driver.
 
-Runs in the environment of `make test-ray`, if there is one. A sweep that loses a worker goes on; one that loses the
+Runs in the environment of `make test-ray`, if there is one. A sweep that loses a worker continues; one that loses the
 cluster or its own process says so or ends, never hangs, and the same command resumes it to the same bytes.
 """
 

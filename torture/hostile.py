@@ -113,7 +113,7 @@ REWARDS: dict[str, Callable[[int], Any]] = {
 
 
 def _closed(work: Any) -> Any:
-    work.close()  # so that nobody warns that it was never awaited
+    work.close()  # or Python warns that it was never awaited
     return work
 
 

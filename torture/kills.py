@@ -74,7 +74,7 @@ def attack(count: int, jobs: int = 1, only: str = "") -> dict[str, Any]:
 
 
 def tell(scratch: Path, story: Story, count: int) -> dict[str, Any]:
-    """Kill one command `count` times, in rounds that end in a comparison with a run that nobody killed."""
+    """Kill one command `count` times, in rounds that end in a comparison with an undisturbed run."""
     rng = random.Random(story.name)
     calm = scratch / f"calm {story.name}"
     calm.mkdir()

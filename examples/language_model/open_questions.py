@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+from records import commit, say, store
 from same_answers import labels
 from words import WORDS
 
@@ -182,7 +182,7 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
     class Progress(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
             if state.global_step % 10 == 0:
-                _say(method, seed, f"step {state.global_step} of {settings.steps}: success {curve[-1]:.2f}")
+                say(f"{method} seed {seed}: step {state.global_step} of {settings.steps}: success {curve[-1]:.2f}")
 
     with tempfile.TemporaryDirectory() as folder:
         arguments: dict[str, Any] = {
@@ -243,16 +243,10 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _say(method: str, seed: int, text: str) -> None:
-    print(f"[{time.strftime('%H:%M:%S')}] {method} seed {seed}: {text}", flush=True)
-
-
 def run(method: str, seed: int, settings: Settings, file: Path) -> dict[str, Any]:
     """Train, and keep the result in `file`, whole or not at all."""
     result = train(method, seed, settings)
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(result, indent=1) + "\n")
-    part.replace(file)
+    store(file, result, indent=1)
     return result
 
 
@@ -291,7 +285,7 @@ def main(
         done[cell] = json.loads(file.read_text())
         if done[cell]["settings"] != json.loads(json.dumps(asdict(settings))):
             raise SystemExit(f"{file} is a run with other settings; give another --out, or remove it")
-        _say(*cell, "was finished before")
+        say(f"{cell[0]} seed {cell[1]}: was finished before")
     start = time.monotonic()
     if missing:
         print(f"{len(missing)} runs in {processes} processes, one thread each", flush=True)
@@ -304,29 +298,19 @@ def main(
             }
             for job in as_completed(jobs):
                 done[jobs[job]] = job.result()
-                _say(*jobs[job], f"{summary(job.result())} ({job.result()['seconds']:.0f} s)")
+                method, seed = jobs[job]
+                say(f"{method} seed {seed}: {summary(job.result())} ({job.result()['seconds']:.0f} s)")
     results = {
         "command": " ".join(["python", "examples/language_model/open_questions.py", *sys.argv[1:]]),
-        "commit": _commit(),
+        "commit": commit(),
         "packages": {name: version(name) for name in PACKAGES},
         "settings": asdict(settings),
         "processes": processes,
         "seconds_of_this_call": round(time.monotonic() - start, 1),
         "runs": [done[cell] for cell in cells],
     }
-    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    store(out / "results.json", results, indent=1)
     open_questions_figure.main(out / "results.json", out / "answers.svg")
-
-
-def _commit() -> str:
-    here = Path(__file__).parent
-    try:
-        shown = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40"], cwd=here, capture_output=True, text=True
-        )
-    except OSError:
-        return "unknown"
-    return shown.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

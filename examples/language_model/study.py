@@ -13,7 +13,6 @@ and what it cost. Cells that are there are kept, so the command may be interrupt
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ import torch
 import tyro
 from datasets import Dataset
 from families import FAMILIES, SPLITS, VALIDATION, Family, pretraining_texts, splits
+from records import commit, say, store
 from safetensors.torch import load_file, save_file
 from study_rows import ROWS, rewards_and_config
 from tiny_llama import character_tokenizer, pretrain, tiny_llama
@@ -150,7 +150,7 @@ def pretrained_model(family: Family, seed: int, settings: Settings, folder: Path
     held_out = {prompt for split, own in prompts.items() if split != "train" for prompt in own}
     texts = pretraining_texts(family, held_out, count=settings.pretraining_texts, seed=seed)
     loss = pretrain(model, tokenizer, texts, steps=settings.pretraining_steps, seed=seed)
-    _say(f"{family.name} seed {seed}: pretrained to a loss of {loss:.3f} in {time.process_time() - start:.0f} s of CPU")
+    say(f"{family.name} seed {seed}: pretrained to a loss of {loss:.3f} in {time.process_time() - start:.0f} s of CPU")
     folder.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".part{time.time_ns()}")
     save_file(model.state_dict(), part)
@@ -296,10 +296,6 @@ def _printer() -> type[TrainerCallback]:
     return PrinterCallback
 
 
-def _say(text: str) -> None:
-    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
-
-
 def stages(
     families: Sequence[str], rows: Sequence[str], seeds: Sequence[int], settings: Settings
 ) -> tuple[list[Cell], ...]:
@@ -324,13 +320,9 @@ def _run(cell: Cell, out: Path, settings: Settings, cache: Path, command: str) -
     logging.set_verbosity_error()
     rate = cell.rate if cell.rate is not None else chosen_rate(out, cell.family, cell.row, settings)
     result = run_cell(cell, rate, settings, cache)
-    result |= {"command": command, "commit": _commit()}
+    result |= {"command": command, "commit": commit()}
     result["packages"] = {package: version(package) for package in ("torch", "transformers", "trl", "polychromic")}
-    file = out / cell.file
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(result) + "\n")
-    part.replace(file)
+    store(out / cell.file, result)
     last = str(settings.attempts)
     told = [
         f"{split} pass@1 {scores['pass_at_k']['1']:.3f}, pass@{last} {scores['pass_at_k'][last]:.3f}, "
@@ -338,7 +330,7 @@ def _run(cell: Cell, out: Path, settings: Settings, cache: Path, command: str) -
         for split, scores in result["scores"].items()
         if split != "train"
     ]
-    return f"{file.stem}: {'; '.join(told)} ({result['cpu_seconds']:.0f} s of CPU)"
+    return f"{Path(cell.file).stem}: {'; '.join(told)} ({result['cpu_seconds']:.0f} s of CPU)"
 
 
 def main(
@@ -377,7 +369,7 @@ def main(
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             jobs = [pool.submit(_run, cell, out, settings, cache, command) for cell in missing]
             for number, job in enumerate(as_completed(jobs), 1):
-                _say(f"{number} of {len(missing)}: {job.result()}")
+                say(f"{number} of {len(missing)}: {job.result()}")
 
 
 def _is_done(cell: Cell, out: Path, settings: Settings) -> bool:
@@ -388,19 +380,6 @@ def _is_done(cell: Cell, out: Path, settings: Settings) -> bool:
     if (stored["settings"], stored["row_settings"]) != (_plain(settings), asdict(ROWS[cell.row])):
         raise SystemExit(f"{file} is a cell with other settings; give another --out, or remove it")
     return True
-
-
-def _commit() -> str:
-    try:
-        shown = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-        )
-    except OSError:
-        return "unknown"
-    return shown.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":
