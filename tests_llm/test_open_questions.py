@@ -44,7 +44,7 @@ def test_a_whole_demonstration_with_a_model_from_a_folder(tmp_path, capsys):
     tokenizer = character_tokenizer(string.ascii_letters + " .")
     tokenizer.save_pretrained(tmp_path / "model")
     tiny_llama(tokenizer, 0, width=16).save_pretrained(tmp_path / "model")
-    settings = Settings(model=str(tmp_path / "model"), steps=2, lora_layers=1, eval_completions=4)
+    settings = Settings(model=str(tmp_path / "model"), steps=2, lora_layers=1, eval_completions=4, cooler=(0.5,))
     out = tmp_path / "out"
     open_questions.main(out, seeds=[0], processes=1, settings=settings)
     results = json.loads((out / "results.json").read_text())
@@ -67,16 +67,22 @@ def test_a_whole_demonstration_with_a_model_from_a_folder(tmp_path, capsys):
 
 def test_the_table_by_hand():
     def run(method, seed, right, wrong):
-        return {"method": method, "seed": seed, "answers": {"animal": {"right": right, "wrong": ["x"] * wrong}}}
+        given = {"animal": {"right": right, "wrong": ["x"] * wrong}}
+        cooler = {"0.8": {"animal": {"right": {"cat": 3, "dog": 1}, "wrong": []}}}
+        return {"method": method, "seed": seed, "answers": given, "cooler": cooler}
 
     runs = [
         run("grpo", 0, {"cat": 4}, 0),
         run("grpo", 1, {"dog": 2}, 2),
-        run("polychromic", 0, {"cat": 1, "dog": 2}, 1),
+        run("polychromic", 0, {"cat": 1, "dog": 1, "fox": 1}, 3),
     ]
     table = open_questions_figure.table({"settings": {"questions": ["animal"]}, "runs": runs})
     assert "| animal | stock GRPO | 0.75 | 1.0 |" in table
-    assert "| mean | polychromic | 0.75 | 2.0 |" in table
+    assert "| mean | polychromic | 0.50 | 3.0 |" in table
+    assert table.endswith("| mean | polychromic, temperature 0.8 | 1.00 | 2.0 |")
+    runs[-1]["cooler"] = {}
+    table = open_questions_figure.table({"settings": {"questions": ["animal"]}, "runs": runs})
+    assert table.endswith("| mean | polychromic, as often right as stock GRPO | not reached: 0.50 | – |")
 
 
 def test_an_unknown_question_is_named(tmp_path):

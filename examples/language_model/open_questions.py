@@ -58,6 +58,7 @@ class Settings:
         homogeneous_zero: whether a set of answers that are all alike scores 0, for the polychromic runs.
         lora_layers: the last layers, which are trained; the others stay as they are, and cost no backward pass.
         eval_completions: answers to each question after training.
+        cooler: lower temperatures at which the questions are asked too, to compare the methods at equal success.
     """
 
     model: str = SMOLLM2
@@ -71,6 +72,7 @@ class Settings:
     top_p: float = 0.9
     lora_layers: int = 8
     eval_completions: int = 64
+    cooler: tuple[float, ...] = (0.8, 0.6, 0.4)
 
 
 def right_word(question: str, completion: str) -> str | None:
@@ -126,7 +128,9 @@ def ask(tokenizer: Any, question: str) -> str:
     return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
 
-def answers(model: Any, tokenizer: Any, settings: Settings, seed: int) -> dict[str, dict[str, Any]]:
+def answers(
+    model: Any, tokenizer: Any, settings: Settings, seed: int, temperature: float = 1.0
+) -> dict[str, dict[str, Any]]:
     """By question: how often each right word was given, and the wrong answers as they were written."""
     import torch
 
@@ -140,6 +144,7 @@ def answers(model: Any, tokenizer: Any, settings: Settings, seed: int) -> dict[s
                 do_sample=True,
                 top_k=0,
                 top_p=settings.top_p,
+                temperature=temperature,
                 max_new_tokens=settings.max_tokens,
                 num_return_sequences=settings.eval_completions,
                 pad_token_id=tokenizer.pad_token_id,
@@ -237,6 +242,7 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
         "seed": seed,
         "settings": json.loads(json.dumps(asdict(settings))),
         "answers": given,
+        "cooler": {str(low): answers(model, tokenizer, settings, seed, low) for low in settings.cooler},
         "training_success": [round(share, 3) for share in curve],
         "seconds": round(time.monotonic() - start, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import matplotlib
+import numpy as np
 import tyro
 
 matplotlib.use("Agg")
@@ -21,82 +23,82 @@ COLOURS = {"before": "#b8b8b8", "grpo": "#7f7f7f", "polychromic": "#d6336c"}
 MOST_BARS = 16
 
 
-def shares(run: dict[str, Any], question: str) -> tuple[float, int]:
+Given = dict[str, dict[str, Any]]  # answers by question
+
+
+def shares(given: Given, question: str) -> tuple[float, int]:
     """Success and the number of different right answers."""
-    given = run["answers"][question]
-    right = sum(given["right"].values())
-    return right / (right + len(given["wrong"])), len(given["right"])
+    right = sum(given[question]["right"].values())
+    return right / (right + len(given[question]["wrong"])), len(given[question]["right"])
+
+
+def means(runs: Sequence[Given], questions: Sequence[str]) -> tuple[float, float]:
+    """Success and different right answers, means over runs and questions."""
+    pairs = [shares(given, question) for given in runs for question in questions]
+    success, different = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+    return success, different
 
 
 def table(results: dict[str, Any]) -> str:
-    """Means over seeds by question and method, and over questions."""
-    questions, lines = results["settings"]["questions"], []
-    methods = list(dict.fromkeys(run["method"] for run in results["runs"]))
-    lines.append("| question | | success | different right answers |\n|---|---|---|---|")
+    """Means over seeds by question and method, and over questions; the last row compares at equal success."""
+    questions = results["settings"]["questions"]
+    by_method = {method: [run for run in results["runs"] if run["method"] == method] for method in NAMES}
+    lines = ["| question | | success | different right answers |\n|---|---|---|---|"]
     for question in [*questions, "mean"]:
-        for method in methods:
-            runs = [run for run in results["runs"] if run["method"] == method]
-            asked = questions if question == "mean" else [question]
-            pairs = [shares(run, one) for run in runs for one in asked]
-            success, different = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
-            lines.append(f"| {question} | {NAMES[method]} | {success:.2f} | {different:.1f} |")
+        asked = questions if question == "mean" else [question]
+        for method, runs in by_method.items():
+            if runs:
+                success, different = means([run["answers"] for run in runs], asked)
+                lines.append(f"| {question} | {NAMES[method]} | {success:.2f} | {different:.1f} |")
+    if by_method["grpo"] and by_method["polychromic"]:
+        goal, _ = means([run["answers"] for run in by_method["grpo"]], questions)
+        lines.append(at_equal_success(by_method["polychromic"], questions, goal))
     return "\n".join(lines)
 
 
+def at_equal_success(runs: Sequence[dict[str, Any]], questions: Sequence[str], goal: float) -> str:
+    """The row of the highest temperature at which the polychromic runs are right as often as stock GRPO."""
+    for temperature in ("1.0", *runs[0]["cooler"]):
+        given = [run["answers"] if temperature == "1.0" else run["cooler"][temperature] for run in runs]
+        success, different = means(given, questions)
+        if success >= goal:
+            return f"| mean | polychromic, temperature {temperature} | {success:.2f} | {different:.1f} |"
+    return f"| mean | polychromic, as often right as stock GRPO | not reached: {success:.2f} | – |"
+
+
 def main(results: Annotated[Path, tyro.conf.Positional], out: Annotated[Path, tyro.conf.Positional]) -> None:
-    """A column for each question, a row for each method, a bar for each word; the table goes to the terminal."""
+    """A column for each question, a row for each method, a bar for each word of the first seed; prints the table."""
     stored = json.loads(results.read_text())
     questions, attempts = stored["settings"]["questions"], stored["settings"]["eval_completions"]
-    methods = [method for method in NAMES if any(run["method"] == method for run in stored["runs"])]
+    first = {run["method"]: run for run in reversed(stored["runs"])}
+    methods = [method for method in NAMES if method in first]
     plt.rcParams["svg.hashsalt"] = "polychromic"  # the same file every time
     plt.rcParams["svg.fonttype"] = "none"
-    figure, axes = plt.subplots(
-        len(methods),
-        len(questions),
-        figsize=(4 * len(questions), 3.1 * len(methods)),
-        squeeze=False,
-        layout="constrained",
-    )
-    for row, method in zip(axes, methods, strict=True):
-        runs = [run for run in stored["runs"] if run["method"] == method]
-        for axis, question in zip(row, questions, strict=True):
-            words: Counter[str] = Counter()
-            for run in runs:
-                words.update(run["answers"][question]["right"])
-            pairs = [shares(run, question) for run in runs]
-            success, different = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
-            shown = words.most_common(MOST_BARS)
-            left = len(words) - len(shown)
-            height = [100 * count / (attempts * len(runs)) for _, count in shown]
-            axis.barh(range(len(shown)), height, color=COLOURS[method])
-            axis.set_yticks(range(len(shown)), [word for word, _ in shown], fontsize=8)
-            axis.set_ylim(MOST_BARS - 0.4, -0.6)
-            axis.set_xlim(0, 100)
-            axis.spines[["top", "right"]].set_visible(False)
-            axis.tick_params(axis="y", length=0)
-            axis.set_title(
-                f"{NAMES[method]}: {success:.0%} right, {different:.3g} different",
-                fontsize=10,
-                color="black",
-                loc="left",
-            )
-            if left:
-                axis.text(99, MOST_BARS - 1, f"and {left} more", ha="right", va="center", fontsize=8, color="#555555")
-            if row is axes[0]:
-                article = "an" if question[0] in "aeiou" else "a"
-                axis.annotate(
-                    f"“Name {article} {question}.”",
-                    (0.5, 1.16),
-                    xycoords="axes fraction",
-                    ha="center",
-                    fontsize=12,
-                    weight="bold",
-                )
-            if row is axes[-1]:
-                axis.set_xlabel("% of answers")
+    figure = plt.figure(figsize=(4 * len(questions), 2.9 * len(methods) + 0.4), layout="constrained")
+    columns = np.atleast_1d(figure.subfigures(1, len(questions)))
+    for column, question in zip(columns, questions, strict=True):
+        article = "an" if question[0] in "aeiou" else "a"
+        column.suptitle(f"“Name {article} {question}.”", fontsize=13, weight="bold")
+        for axis, method in zip(column.subplots(len(methods), 1, squeeze=False)[:, 0], methods, strict=True):
+            _bars(axis, first[method], question, attempts)
+        axis.set_xlabel(f"% of {attempts} answers")
     figure.savefig(out, metadata={"Date": None})
     figure.savefig(out.with_suffix(".png"), dpi=110)
     print(table(stored))
+
+
+def _bars(axis: Any, run: dict[str, Any], question: str, attempts: int) -> None:
+    words = Counter(run["answers"][question]["right"]).most_common()
+    shown, left = words[:MOST_BARS], len(words[MOST_BARS:])
+    axis.barh(range(len(shown)), [100 * count / attempts for _, count in shown], color=COLOURS[run["method"]])
+    axis.set_yticks(range(len(shown)), [word for word, _ in shown], fontsize=8)
+    axis.set(ylim=(MOST_BARS - 0.4, -0.6), xlim=(0, 100))
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+    success, different = shares(run["answers"], question)
+    axis.set_title(f"{NAMES[run['method']]}: {success:.0%} right, {different} different", fontsize=10, loc="left")
+    if left:
+        axis.text(99, MOST_BARS - 1, f"and {left} more", ha="right", va="center", fontsize=8, color="#555555")
 
 
 if __name__ == "__main__":
