@@ -82,19 +82,19 @@ torture: $(BIN)/.ready  ## hostile environments and functions, kills, full disks
 	.venv-llm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo-llm: .venv-llm/.ready
+demo-llm: .venv-llm/.ready  ## a real language model: stock GRPO against polychromic on open questions, in 20 minutes
 	.venv-llm/bin/python examples/language_model/open_questions.py --out demo-llm
 
 # ARGS=--quick runs a small part of it, to see it run.
-language-study: .venv-llm/.ready
+language-study: .venv-llm/.ready $(BIN)/.ready  ## the language study: what is missing is run (hours), then its page and figures are written
 	.venv-llm/bin/python examples/language_model/study.py $(if $(filter --quick,$(ARGS)),--out runs/language-quick )$(ARGS)
-	.venv-llm/bin/python examples/language_model/study_tables.py $(if $(filter --quick,$(ARGS)),runs/language-quick,results/language --figures docs/figures)
+	$(BIN)/python -m examples.language_model.study_tables $(if $(filter --quick,$(ARGS)),runs/language-quick --figures runs/language-quick,results/language --page docs/language-study.md --figures docs/figures)
 
 test-trl: .venv-trl/.ready .venv-trl/old/.ready  ## the TRL adapter against real trainers, current and older
 	.venv-trl/bin/pytest tests_trl --trl 1.16.0
 	PYTHONPATH=.venv-trl/old .venv-trl/bin/pytest tests_trl --trl 0.29.1
 
-test-llm: .venv-llm/.ready
+test-llm: .venv-llm/.ready  ## the examples with language models: their rules, and small runs of all of them
 	.venv-llm/bin/pytest tests_llm
 
 # The packages whose hooks the recipes use, apart from verl's own environment: without what they need for training.

@@ -1,6 +1,6 @@
-"""Tables and figures of the language study, from its stored cells alone.
+"""Tables, page and figures of the language study, from its stored cells alone.
 
-    python examples/language_model/study_tables.py results/language --figures docs/figures
+    python -m examples.language_model.study_tables results/language --page docs/language-study.md --figures docs/figures
 
 Means over seeds with 95 % intervals by Student's t, which suit a handful of seeds. Differences from stock GRPO are
 taken seed by seed.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 FAMILIES = ("countdown", "chains", "programs")
+STOCK, SETS = "stock", "polychromic-4"  # what the claim is about
+CLOSE = 0.03  # how far behind stock GRPO's pass@1 the claim allows, a mean over seeds
 SPLITS = ("train", "held-out", "harder")
 NAMES = {
     "pretrained": "pretrained",
@@ -116,53 +119,148 @@ def main_table(cells: Cells, family: str) -> str:
     return "\n".join(lines)
 
 
-def difference_table(cells: Cells, family: str, other: str = "stock") -> str:
-    """Each row minus stock GRPO on the same seeds, with 95 % intervals."""
-    chosen = [COLUMNS[i] for i in (1, 3, 5, 7)]
-    lines = ["| minus stock GRPO | seeds | held-out pass@1 | pass@32 | distinct right of 64 | harder pass@32 |"]
-    lines.append("|---|---|---|---|---|---|")
-    base = cells.get((family, other), {})
-    for row, name in NAMES.items():
-        seeds = sorted(set(cells.get((family, row), {})) & set(base))
-        if row == other or not seeds:
-            continue
-        parts = []
-        for _, split, metric, k in chosen:
-            mine, theirs = (values(found, split, metric, k) for found in (cells[family, row], base))
-            mean, low, high = mean_and_interval([mine[seed] - theirs[seed] for seed in seeds])
-            parts.append(f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]")
-        lines.append(f"| {name} | {len(seeds)} | " + " | ".join(parts) + " |")
+def differences(cells: Cells, family: str, row: str, split: str, metric: str, k: int) -> tuple[float, float, float]:
+    """A row minus stock GRPO on the seeds that both have: mean and interval."""
+    mine, theirs = (values(cells.get((family, name), {}), split, metric, k) for name in (row, STOCK))
+    return mean_and_interval([mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())])
+
+
+def verdict(cells: Cells, family: str, row: str = SETS) -> str:
+    """Whether a row is close to stock GRPO in one attempt, and ahead in many and in distinct answers at 95 %."""
+    if not cells.get((family, row), {}).keys() & cells.get((family, STOCK), {}).keys():
+        return "not run"
+    close = differences(cells, family, row, "held-out", "pass_at_k", 1)[0] >= -CLOSE
+    many = any(differences(cells, family, row, split, "pass_at_k", 32)[1] > 0 for split in SPLITS[1:])
+    distinct = differences(cells, family, row, "held-out", "distinct_right", 64)[1] > 0
+    words = (
+        ("within {} points of it" if close else "more than {} points behind").format(round(100 * CLOSE))
+        + " in one attempt",
+        f"{'ahead' if many else 'not resolved'} in 32 attempts",
+        f"{'more' if distinct else 'not resolved in'} distinct answers",
+    )
+    return f"**{'earned' if close and many and distinct else 'not earned'}**: {', '.join(words)}"
+
+
+def verdict_table(cells: Cells, rows: Sequence[str] = (SETS, "polychromic-4-annealed")) -> str:
+    """A line a family and row: differences from stock GRPO at equal steps, and the verdict."""
+    lines = ["| minus stock GRPO | held-out pass@1 | held-out pass@32 | harder pass@32 | distinct right of 64 | |"]
+    lines.append("|---" * 6 + "|")
+    for family in FAMILIES:
+        for row in rows:
+            if cells.get((family, row)):
+                parts = [_signed(differences(cells, family, row, *column[1:])) for column in _COMPARED]
+                lines.append(f"| {family}: {NAMES[row]} | " + " | ".join(parts) + f" | {verdict(cells, family, row)} |")
     return "\n".join(lines)
+
+
+_COMPARED = [COLUMNS[index] for index in (1, 3, 7, 5)]
+
+
+def _signed(difference: tuple[float, float, float]) -> str:
+    mean, low, high = difference
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def difference_table(cells: Cells, family: str) -> str:
+    """Each row minus stock GRPO on the same seeds, with 95 % intervals."""
+    lines = ["| minus stock GRPO | seeds | held-out pass@1 | pass@32 | harder pass@32 | distinct right of 64 |"]
+    lines.append("|---|---|---|---|---|---|")
+    base = cells.get((family, STOCK), {})
+    for row, name in NAMES.items():
+        seeds = cells.get((family, row), {}).keys() & base.keys()
+        if row != STOCK and seeds:
+            parts = [_signed(differences(cells, family, row, *column[1:])) for column in _COMPARED]
+            lines.append(f"| {name} | {len(seeds)} | " + " | ".join(parts) + " |")
+    return "\n".join(lines)
+
+
+def at_success(curve: Sequence[dict[str, Any]], goal: float) -> tuple[float, float, float] | None:
+    """Held-out pass@32, harder pass@32 and distinct right answers where held-out pass@1 first reaches a goal.
+
+    Interpolated between the evaluations before and after; None where it is not reached.
+    """
+    points = [
+        (
+            point["held-out"]["pass_at_k"]["1"],
+            *(list(point[split][metric].values())[-1] for split, metric in _LAST),
+        )
+        for point in curve
+    ]
+    for before, after in pairwise(points):
+        if before[0] < goal <= after[0]:
+            share = (goal - before[0]) / (after[0] - before[0])
+            first, second, third = (x + share * (y - x) for x, y in zip(before[1:], after[1:], strict=True))
+            return first, second, third
+    return None
+
+
+_LAST = (("held-out", "pass_at_k"), ("harder", "pass_at_k"), ("held-out", "distinct_right"))
 
 
 def equal_success_table(cells: Cells, family: str) -> str:
-    """Each row at the first evaluation whose held-out pass@1 has reached what stock GRPO ends with, seed by seed."""
+    """Each row minus stock GRPO, both where they first have the pass@1 that the slower one of the two ends with."""
     lines = [
-        "| at stock GRPO's last pass@1 | seeds that reach it | step | pass@32 | distinct right of 32 | harder pass@32 |"
+        "| at equal success, minus stock GRPO | seeds | pass@1 | pass@32 | harder pass@32 | distinct right of 32 |"
     ]
     lines.append("|---|---|---|---|---|---|")
-    base = cells.get((family, "stock"), {})
+    base = cells.get((family, STOCK), {})
     for row, name in NAMES.items():
         found = cells.get((family, row), {})
-        reached = []
-        for seed in sorted(set(found) & set(base)):
-            goal = base[seed]["curve"][-1]["held-out"]["pass_at_k"]["1"]
-            points = [point for point in found[seed]["curve"] if point["held-out"]["pass_at_k"]["1"] >= goal]
-            reached += points[:1]
-        if not reached:
-            continue
-        k = max(map(int, reached[0]["held-out"]["pass_at_k"]))
-        means = [
-            np.mean([point["step"] for point in reached]),
-            np.mean([point["held-out"]["pass_at_k"][str(k)] for point in reached]),
-            np.mean([point["held-out"]["distinct_right"][str(k)] for point in reached]),
-            np.mean([point["harder"]["pass_at_k"][str(k)] for point in reached]),
-        ]
-        lines.append(
-            f"| {name} | {len(reached)} of {len(set(found) & set(base))} | "
-            f"{means[0]:.0f} | {means[1]:.3f} | {means[2]:.1f} | {means[3]:.3f} |"
-        )
+        gaps, goals = [], []
+        for seed in sorted(found.keys() & base.keys()) if row != STOCK else []:
+            curves = found[seed]["curve"], base[seed]["curve"]
+            if not all(curves):
+                continue
+            goal = min(max(point["held-out"]["pass_at_k"]["1"] for point in curve) for curve in curves)
+            mine, theirs = (at_success(curve, goal) for curve in curves)
+            if mine and theirs:
+                goals.append(goal)
+                gaps.append(np.subtract(mine, theirs))
+        if gaps:
+            parts = [_signed(mean_and_interval(column)) for column in np.transpose(gaps).tolist()]
+            lines.append(f"| {name} | {len(gaps)} | {np.mean(goals):.3f} | " + " | ".join(parts) + " |")
     return "\n".join(lines)
+
+
+def rates_table(folder: Path) -> str:
+    """The search: pass@1 on validation prompts by learning rate."""
+    found: dict[tuple[str, str], dict[float, float]] = {}
+    for file in sorted(folder.glob("search/*.json")):
+        cell = json.loads(file.read_text())
+        score = cell["scores"]["validation"]["pass_at_k"]["1"]
+        found.setdefault((cell["family"], cell["row"]), {})[cell["rate"]] = score
+    rates = sorted({rate for scores in found.values() for rate in scores})
+    lines = ["| validation pass@1 by learning rate | " + " | ".join(f"{rate:g}" for rate in rates) + " |"]
+    lines.append("|---" * (len(rates) + 1) + "|")
+    for (family, row), scores in found.items():
+        best = max(scores.values())
+        shown = [f"**{scores[r]:.3f}**" if scores[r] == best else f"{scores[r]:.3f}" for r in rates if r in scores]
+        lines.append(f"| {family}: {NAMES[row]} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def provenance(folder: Path, cells: Cells) -> str:
+    """What was run, at which commits, and what it cost."""
+    stored = [json.loads(file.read_text()) for file in sorted(folder.glob("**/*.json"))]
+    hours = sum(cell["cpu_seconds"] for cell in stored) / 3600
+    commits = ", ".join(sorted({f"`{cell['commit'][:12]}`" for cell in stored}))
+    wanted = [(family, row) for family in FAMILIES for row in NAMES if row != "best-temperature"]
+    most = max(len(seeds) for seeds in cells.values())
+    missing = sum(most - len(cells.get(key, {})) for key in wanted)
+    left = f" {missing} cells of the plan have not been run yet." if missing else ""
+    return (
+        f"`make language-study`, seeds 0 to {most - 1}, commit {commits}: {len(stored)} runs, {hours:.1f} CPU hours "
+        f"besides pretraining.{left}"
+    )
+
+
+def blocks(folder: Path, cells: Cells) -> dict[str, str]:
+    """The text of every mark of the page."""
+    found = {"verdict": verdict_table(cells), "rates": rates_table(folder), "provenance": provenance(folder, cells)}
+    for family in FAMILIES:
+        tables = (main_table(cells, family), difference_table(cells, family), equal_success_table(cells, family))
+        found[family] = "\n\n".join(tables)
+    return found
 
 
 def pass_figure(cells: Cells, file: Path) -> None:
@@ -230,15 +328,16 @@ def _save(figure: Any, file: Path) -> None:
     plt.close(figure)
 
 
-def main(results: Annotated[Path, tyro.conf.Positional], figures: Path | None = None) -> None:
-    """Print the tables, and draw the figures if a folder is given for them."""
+def main(results: Annotated[Path, tyro.conf.Positional], page: Path | None = None, figures: Path | None = None) -> None:
+    """Print the tables; fill the marks of a page, and draw the figures in a folder, where these are given."""
     cells = read(results)
-    for family in FAMILIES:
-        if any(key[0] == family for key in cells):
-            print(f"## {family}\n")
-            print(main_table(cells, family) + "\n")
-            print(difference_table(cells, family) + "\n")
-            print(equal_success_table(cells, family) + "\n")
+    texts = blocks(results, cells)
+    for name, text in texts.items():
+        print(f"## {name}\n\n{text}\n")
+    if page is not None:
+        from reproduction.page import write_page  # not in the environment of the study itself
+
+        write_page(page, texts)
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
         pass_figure(cells, figures / "language-study.svg")

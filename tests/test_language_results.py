@@ -1,0 +1,75 @@
+"""The pages on language models say what the stored runs say; their tables against small cases by hand."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from examples.language_model import open_questions_figure, study_tables
+
+ROOT = Path(__file__).parents[1]
+STUDY = ROOT / "results/language"
+ANSWERS = ROOT / "results/open-questions.json"
+
+
+def marks(page):
+    found = re.findall(r"<!-- ([\w-]+) -->\n(.*?)<!-- end -->", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL)
+    return {name: text.strip() for name, text in found}
+
+
+def test_the_page_of_the_study_says_what_is_stored():
+    assert marks("language-study.md") == study_tables.blocks(STUDY, study_tables.read(STUDY))
+
+
+def test_the_overview_says_what_the_demonstration_found():
+    stored = json.loads(ANSWERS.read_text())
+    assert marks("language-models.md")["answers"] == open_questions_figure.table(stored)
+
+
+def scores(one, many, distinct):
+    return {"pass_at_k": {"1": one, "32": many}, "distinct_right": {"1": one, "32": distinct, "64": distinct}}
+
+
+def cell(one, many, distinct, curve=()):
+    return {"scores": dict.fromkeys(study_tables.SPLITS, scores(one, many, distinct)), "curve": list(curve)}
+
+
+STOCK = {seed: cell(0.5, 0.8 + 0.01 * seed, 2.0 + 0.1 * seed) for seed in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("one", "many", "distinct", "word"),
+    [
+        (0.48, 0.95, 4.0, "**earned**"),
+        (0.46, 0.95, 4.0, "more than 3 points behind in one attempt"),
+        (0.48, 0.82, 4.0, "not resolved in 32 attempts"),
+        (0.48, 0.95, 2.2, "not resolved in distinct answers"),
+    ],
+)
+def test_the_verdict_follows_its_rule(one, many, distinct, word):
+    sets = {seed: cell(one, many, distinct) for seed in range(5)}
+    cells = {("chains", "stock"): STOCK, ("chains", "polychromic-4"): sets}
+    found = study_tables.verdict(cells, "chains")
+    assert word in found
+    assert found.startswith("**earned**" if word == "**earned**" else "**not earned**")
+    assert study_tables.verdict(cells, "programs") == "not run"
+
+
+def test_curves_are_read_where_they_first_reach_a_success():
+    def point(one, many, distinct):
+        return dict.fromkeys(("held-out", "harder"), scores(one, many, distinct))
+
+    curve = [point(0.2, 1.0, 8.0), point(0.4, 0.9, 4.0), point(0.3, 0.8, 3.0), point(0.5, 0.7, 2.0)]
+    assert study_tables.at_success(curve, 0.3) == pytest.approx((0.95, 0.95, 6.0))
+    assert study_tables.at_success(curve, 0.45) == pytest.approx((0.725, 0.725, 2.25))
+    assert study_tables.at_success(curve, 0.6) is None
+
+
+def test_equal_success_is_that_of_the_slower_run():
+    def point(one, many):
+        return dict.fromkeys(("held-out", "harder"), scores(one, many, 1.0))
+
+    stock = {seed: cell(0.6, 0.6, 1, [point(0.2, 1.0), point(0.6, 0.6)]) for seed in range(2)}
+    sets = {seed: cell(0.4, 0.95, 1, [point(0.2, 1.0), point(0.4, 0.95)]) for seed in range(2)}
+    table = study_tables.equal_success_table({("chains", "stock"): stock, ("chains", "polychromic-4"): sets}, "chains")
+    assert "| polychromic, sets of 4 | 2 | 0.400 | +0.150 [+0.150, +0.150] |" in table
