@@ -138,8 +138,8 @@ class PolychromicReward:
         self.seed = whole_number("seed", seed, at_least=0)
         self.__name__ = "polychromic"  # TRL names the columns of its logs by it
         self.raw = _RawReward(self, getattr(reward_fn, "__name__", "raw_reward"))
-        self._trainer: Callable[[], Any] = lambda: None
-        self._factor: Callable[[int], float] = lambda _: 1.0
+        self._trainer: Callable[[], Any] = _no_trainer
+        self._factor: Callable[[int], float] = _unchanged
         # Generations seen within the current global step, apart for training and evaluation.
         self._generation = dict(NO_GENERATION)
         self._last: tuple[Any, list[float]] = (None, [])
@@ -181,6 +181,22 @@ class PolychromicReward:
         handed_over = advantages.reshape(-1)[here] / (self._factor(group_size) if group_size > 1 else 1.0)
         return [float(advantage) for advantage in handed_over]
 
+    def of_group(self, completions: list[Completion], rewards: list[float], draw: int) -> tuple[Any, dict[str, float]]:
+        """Advantages [N] of one group with these rewards, and what to log of it, for a trainer that has no batches.
+
+        draw: a number that no other group of the run has, for the random sets.
+        """
+        raw, returns = rewards_of(rewards, len(completions), self.reward_range, f"reward_fn '{self.raw.__name__}'")
+        items = self.comparison.of_completions(completions)
+        prompts = [completions[0].prompt if completions else None]
+        rng = np.random.default_rng([self.seed, 1, draw])
+        advantages, metrics = self._advantages(raw[None], returns[None], [items], prompts, rng)
+        return advantages[0], metrics
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a process that is started with a copy: without the trainer of this one."""
+        return vars(self) | {"_trainer": _no_trainer, "_factor": _unchanged, "_last": (None, [])}
+
     def _advantages(
         self, raw: Any, returns: Any, items: list[Any], prompts: list[Any], rng: np.random.Generator
     ) -> tuple[Any, dict[str, float]]:
@@ -217,6 +233,8 @@ class PolychromicReward:
     def _labels_of_groups(self, prompts: list[Any], groups: list[list[str]]) -> list[list[Hashable] | None]:
         """Each group judged by one process only, then shared."""
         trainer = self._trainer()
+        if trainer is None:
+            return self.comparison.labels_of_groups(prompts, groups)
         rank, world = trainer.accelerator.process_index, trainer.accelerator.num_processes
         mine = range(rank, len(groups), world)
         parts = _in_every_process(
@@ -229,6 +247,15 @@ class PolychromicReward:
         index = index + 1 if step == last_step else 0
         self._generation[training] = (step, index)
         return np.random.default_rng([self.seed, int(training), step, index])
+
+
+def _no_trainer() -> None:
+    """In the place of a reference to a trainer."""
+
+
+def _unchanged(_: int) -> float:
+    """What a trainer multiplies advantages with that leaves them as they are."""
+    return 1.0
 
 
 class _RawReward:
@@ -288,6 +315,11 @@ def check_trainer(trainer: Any) -> Any:
     """
     base = next((base for base in TRAINERS if isinstance(trainer, base)), None)
     if base is None:
+        if type(trainer).__name__ == "AsyncGRPOTrainer":
+            from polychromic.integrations.trl_async import check_async_trainer
+
+            check_async_trainer(trainer)
+            return trainer
         raise UserError(
             f"trainer is {type(trainer).__name__}; polychromic rewards are made for trl.GRPOTrainer and trl.RLOOTrainer"
         )
