@@ -289,10 +289,20 @@ def check_label(label: Any, name: str) -> None:
 
 
 def _parts(label: Any) -> Iterator[Any]:
-    """A label and, if it is a tuple or frozenset, everything inside it: those are equal if their contents are."""
-    if label is None:
-        return  # None compares by identity, and there is only one
-    yield label
+    """What of a label has to be checked: itself and, if it is a tuple or frozenset, everything inside it.
+
+    What is sound by its type is left out: most labels are made of nothing else.
+    """
+    kind = type(label)
+    if kind in _SOUND:
+        return
+    if kind is not tuple and kind is not frozenset:  # these are equal if their contents are
+        yield label
     if isinstance(label, tuple | frozenset):
         for part in label:
-            yield from _parts(part)
+            if type(part) not in _SOUND:
+                yield from _parts(part)
+
+
+# None compares by identity, and there is only one.
+_SOUND = frozenset({str, bytes, int, bool, type(None)})
