@@ -9,8 +9,8 @@ The tiny Llama and the task 'chains' of the language example, in plain PyTorch. 
                  a second group, whose advantages train the tokens after the cut alone
     uncertain    the same, cut where the model was least certain of the next token
 
-All form all sets of 4 of a group. A run ends when it has sampled its tokens; a prefix that is there already counts once,
-so vines take more steps.
+All form all sets of 4 of a group. A run ends when it has sampled its tokens; a prefix that is there already counts
+once, so vines take more steps.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ def compare(out: Path, seeds: Sequence[int], tokens: int, arms: dict[str, dict[s
         for name in missing:
             runs.append({"arm": name, **train(seed, weights, tokens, **arms[name])})
             print(runs[-1], flush=True)
-            out.write_text(json.dumps({"task": "chains", "tokens": tokens, "set_size": SET_SIZE, "runs": runs}, indent=1))
+            out.write_text(
+                json.dumps({"task": "chains", "tokens": tokens, "set_size": SET_SIZE, "runs": runs}, indent=1)
+            )
 
 
 def main(out: Path, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), tokens: int = 350_000) -> None:

@@ -74,7 +74,9 @@ def group(rows, **changes):
         "reward_kwargs": {"level": list(range(8))},
         "completions": [[{"role": "assistant", "content": text}] for text in TEXTS],
         "completions_ids": [[1]] * 8,
-        "completions_sequences": [[TrainingSequence([1, 2], [0, 1], [0.0, -1.0], (0, i))] * n for i, n in enumerate(rows)],
+        "completions_sequences": [
+            [TrainingSequence([1, 2], [0, 1], [0.0, -1.0], (0, i))] * n for i, n in enumerate(rows)
+        ],
         "tool_call_counts": [0] * 8,
         "tool_failure_counts": [0] * 8,
         "model_version": 0,

@@ -87,7 +87,7 @@ import numpy as np, peft, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, Trainer
 
 
-class NotHere(MetaPathFinder, Loader):  # OpenRLHF imports these at the top of its files; its advantages need none of them
+class NotHere(MetaPathFinder, Loader):  # imported at the top of OpenRLHF's files; its advantages need none of them
     def find_spec(self, name, path=None, target=None):
         absent = name.split(".")[0] in ("deepspeed", "flash_attn", "vllm", "pylatexenc")
         return ModuleSpec(name, self, is_package=True) if absent else None

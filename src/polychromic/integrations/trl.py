@@ -174,7 +174,7 @@ class PolychromicReward:
             raw, returns, [[rows[i][3] for i in group] for group in groups], [rows[group[0]][4] for group in groups],
             self._generator(training, trainer.state.global_step),
         )  # fmt: skip
-        _log(trainer, training, columns.get("log_metric"), metrics)
+        _log(trainer, training, metrics)
         first = sum(len(part) for part in parts[: trainer.accelerator.process_index])
         here = slice(first, first + len(completions))
         self._last = (completions, raw.reshape(-1)[here].tolist())
@@ -409,10 +409,12 @@ def _prompt_text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(f"{m.get('role')}: {content_of(m)}" for m in prompt)
 
 
-def _log(trainer: Any, training: bool, log_metric: Any, metrics: dict[str, float]) -> None:
+def _log(trainer: Any, training: bool, metrics: dict[str, float]) -> None:
+    """Put metrics where the trainer keeps its own until it logs them.
+
+    `log_metric`, which newer versions hand to reward functions, would gather each number from all processes, and these
+    are the same in all.
+    """
+    store = trainer._metrics["train" if training else "eval"]
     for name, value in metrics.items():
-        if log_metric is not None:
-            log_metric(f"polychromic/{name}", value)
-        else:
-            # TRL 0.29 has no `log_metric`; this is the store that it writes to.
-            trainer._metrics["train" if training else "eval"][f"polychromic/{name}"].append(value)
+        store[f"polychromic/{name}"].append(value)

@@ -1,7 +1,7 @@
 """Polychromic training with TRL's experimental `AsyncGRPOTrainer`, which generates and scores in a process of its own.
 
-That process divides the rewards of each group by their spread, and no setting turns it off. But the class of its loop can
-be replaced: ours scores as TRL's does, and then puts polychromic advantages in the place of the others.
+That process divides the rewards of each group by their spread, and no setting turns it off. But the class of its loop
+can be replaced: ours scores as TRL's does, and then puts polychromic advantages in the place of the others.
 """
 
 from __future__ import annotations
