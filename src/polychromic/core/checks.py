@@ -289,19 +289,21 @@ def check_label(label: Any, name: str) -> None:
 
 
 def _parts(label: Any) -> Iterator[Any]:
-    """What of a label has to be checked: itself and, if it is a tuple or frozenset, everything inside it.
-
-    What is sound by its type is left out: most labels are made of nothing else.
-    """
-    kind = type(label)
-    if kind in _SOUND:
+    """A label and, if it is a tuple or frozenset, everything inside it: those are equal if their contents are."""
+    if is_plain(label):
         return
-    if kind is not tuple and kind is not frozenset:  # these are equal if their contents are
-        yield label
+    yield label
     if isinstance(label, tuple | frozenset):
         for part in label:
-            if type(part) not in _SOUND:
-                yield from _parts(part)
+            yield from _parts(part)
+
+
+def is_plain(label: Any) -> bool:
+    """Whether a label is sound by its type alone, as most are: strings, whole numbers, and tuples of them."""
+    kind = type(label)
+    if kind is tuple or kind is frozenset:
+        return all(type(part) in _SOUND or is_plain(part) for part in label)
+    return kind in _SOUND
 
 
 # None compares by identity, and there is only one.
