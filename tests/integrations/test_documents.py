@@ -35,10 +35,12 @@ def test_the_overhead_in_the_documentation_is_the_measured_one_and_meets_its_bar
     stored = json.loads((ROOT / "benchmarks/results/trl_overhead.json").read_text())
     assert f"in turn, {stored['pairs']} of each" in page
     for result in stored["results"]:
-        low, high = (100 * bound for bound in result["scoring_interval"])
+        bounds = [100 * bound for name in ("scoring", "step") for bound in result[f"{name}_interval"]]
+        part, whole = ("{} % to {} %".format(*(f"{bound:.1f}".replace("-", "−") for bound in pair))
+                       for pair in (bounds[:2], bounds[2:]))  # fmt: skip
         milliseconds = f"{result['added_milliseconds']:.1f} ms of {result['stock_step_milliseconds']:.0f} ms"
         added = f"+ {100 * result['scoring']:.1f} % ({milliseconds})"
-        assert f"| {result['group_size']} | {added} | {low:.1f} % to {high:.1f} % |" in page
+        assert f"| {result['group_size']} | {added} | {part} | {whole} |" in page
         assert result["scoring"] < 0.03
 
 
