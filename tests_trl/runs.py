@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import torch
 from datasets import Dataset
@@ -25,6 +27,31 @@ def digit_share(prompts, completions, **_):
 def first_two(completion):
     """The key of these tests: coarse enough for a random model to repeat itself."""
     return tuple(c.isdigit() for c in completion[:2])
+
+
+def enumerated(rewards, labels, set_size, homogeneous_zero=True):
+    """The advantages of one group by the definition, set by set; it shares no code with the package."""
+    size = len(rewards)
+    sets = list(combinations(range(size), set_size))
+    scores = []
+    for members in sets:
+        distinct = len({labels[i] for i in members})
+        diversity = 0.0 if homogeneous_zero and distinct == 1 else distinct / set_size
+        scores.append(sum(rewards[i] for i in members) / set_size * diversity)
+    mean = sum(scores) / len(scores)
+    advantages = [0.0] * size
+    for members, score in zip(sets, scores, strict=True):
+        for i in members:
+            advantages[i] += (score - mean) * size / (len(sets) * set_size)
+    return advantages
+
+
+def enumerated_batch(prompts, texts, size, set_size=4):
+    """The same of a batch of groups, under the reward and the key of these tests."""
+    rewards = digit_share(prompts, texts)
+    labels = [first_two(text) if text.strip() else "empty" for text in texts]
+    groups = [slice(start, start + size) for start in range(0, len(texts), size)]
+    return np.array([value for group in groups for value in enumerated(rewards[group], labels[group], set_size)])
 
 
 class Record(TrainerCallback):

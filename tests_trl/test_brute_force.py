@@ -1,10 +1,13 @@
 """Whole runs against a reference that shares no code with ours.
 
 The reference is the stock trainer with the user's reward, whose advantages are then replaced by those of an enumeration
-of sets, written out here. Both start from the same weights and random numbers, so they must end with the same weights.
+of sets. Both start from the same weights and random numbers, so they must end with the same weights. What our reward
+hands to the trainer must equal the enumeration to 1e-8; the trainer keeps 32-bit floats.
 """
 
-from itertools import combinations
+import inspect
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ import torch
 import trl
 from datasets import Dataset
 from packaging.version import Version
-from runs import PROMPTS, Record, arguments, digit_share, first_two
+from runs import PROMPTS, Record, arguments, digit_share, enumerated_batch, first_two
 from tiny_llama import character_tokenizer, tiny_llama
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
@@ -24,23 +27,43 @@ from polychromic.integrations.trl import (
 )
 
 NEW = Version(trl.__version__) >= Version("1.16")
+# Where gradients differ by a factor, weights do; Adam would hide it, and blow up rounding where a gradient is 0.
+SGD = {"optim": "sgd", "learning_rate": 5.0, "max_grad_norm": 0.0}
+EXACT = {"rtol": 0, "atol": 1e-8}
+SINGLE = {"rtol": 2.5e-7, "atol": 1e-8}  # two roundings of a 32-bit float
 
 
-def enumerated(rewards, labels, set_size, homogeneous_zero=True):
-    """The advantages of one group, by the definition."""
-    size = len(rewards)
-    sets = list(combinations(range(size), set_size))
-    scores = []
-    for members in sets:
-        distinct = len({labels[i] for i in members})
-        diversity = 0.0 if homogeneous_zero and distinct == 1 else distinct / set_size
-        scores.append(sum(rewards[i] for i in members) / set_size * diversity)
-    mean = sum(scores) / len(scores)
-    advantages = [0.0] * size
-    for members, score in zip(sets, scores, strict=True):
-        for i in members:
-            advantages[i] += (score - mean) * size / (len(sets) * set_size)
-    return advantages
+def chat_share(prompts, completions, **_):
+    """The reward on conversations."""
+    return digit_share(list(map(question, prompts)), [completion[0]["content"] for completion in completions])
+
+
+def question(prompt):
+    return prompt if isinstance(prompt, str) else prompt[-1]["content"]
+
+
+class Noted(PolychromicReward):
+    """Keeps what it was given and what it handed over."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.notes = []
+
+    def __call__(self, prompts, completions, **columns):
+        handed_over = super().__call__(prompts, completions, **columns)
+        texts = [text if isinstance(text, str) else text[0]["content"] for text in completions]
+        self.notes.append((list(map(question, prompts)), texts, handed_over))
+        return handed_over
+
+    def check(self, sizes, factor=1.0):
+        """Every batch, of groups of the size at its place, against the enumeration."""
+        assert len(self.notes) == len(sizes)
+        for (prompts, texts, handed_over), size in zip(self.notes, sizes, strict=True):
+            expected = enumerated_batch(prompts, texts, size, self.sets.set_size)
+            if self.sets.scale == "batch":
+                expected = expected / (expected.std() + 1e-4)
+            np.testing.assert_allclose(handed_over, expected / factor, **EXACT)
+        assert np.abs(np.concatenate([note[2] for note in self.notes])).max() > 1e-3
 
 
 class Enumerates:
@@ -52,17 +75,14 @@ class Enumerates:
     def _generate_and_score_completions(self, inputs):
         output = super()._generate_and_score_completions(inputs)
         texts = self.processing_class.batch_decode(output["completion_ids"], skip_special_tokens=True)
-        rewards = digit_share([row["prompt"] for row in inputs], texts)
-        labels = [first_two(text) if text.strip() else "empty" for text in texts]
+        prompts = [question(row["prompt"]) for row in inputs]
         size = self.num_generations if self.model.training else self.num_generations_eval
-        found = []
-        for start in range(0, len(texts), size):
-            group = slice(start, start + size)
-            found += enumerated(rewards[group], labels[group], self.set_size)
+        found = enumerated_batch(prompts, texts, size, self.set_size)
         if self.scale == "batch":
-            found = np.array(found) / (np.std(found) + 1e-4)
+            found = found / (np.std(found) + 1e-4)
+        rewards = digit_share(prompts, texts)
         rest = self.beside(output["advantages"].numpy().reshape(-1, size), np.array(rewards).reshape(-1, size))
-        output["advantages"] = torch.tensor(np.array(found) + rest, dtype=torch.float32)
+        output["advantages"] = torch.tensor(found + rest, dtype=torch.float32)
         return output
 
     def beside(self, advantages, rewards):  # noqa: ARG002
@@ -81,9 +101,13 @@ class EnumeratesRLOO(Enumerates, RLOOTrainer):
         return (advantages - (rewards - others)).reshape(-1)
 
 
-def trained(make, trainer_class, folder, reward_funcs, settings, *, lora=False, **attributes):
+def trained(make, trainer_class, folder, reward_funcs, settings, *, lora=False, chat=False, resume=None, **attributes):
     """The weights at the end of a run, its record, and how far the weights have moved."""
     tokenizer = character_tokenizer()
+    prompts = PROMPTS * 4
+    if chat:
+        tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+        prompts = [[{"role": "user", "content": prompt}] for prompt in prompts]
     model = tiny_llama(tokenizer, 0)
     if settings.get("beta") and not lora:
         # TRL loads the reference model from where the model came from.
@@ -100,7 +124,8 @@ def trained(make, trainer_class, folder, reward_funcs, settings, *, lora=False, 
         model=model,
         reward_funcs=reward_funcs,
         args=make(**arguments(folder, **settings)),
-        train_dataset=Dataset.from_dict({"prompt": PROMPTS * 4}),
+        train_dataset=Dataset.from_dict({"prompt": prompts}),
+        eval_dataset=Dataset.from_dict({"prompt": prompts[:4]}),
         processing_class=tokenizer,
         callbacks=[record],
         **options,
@@ -110,7 +135,7 @@ def trained(make, trainer_class, folder, reward_funcs, settings, *, lora=False, 
     if isinstance(reward_funcs, list):
         check_trainer(trainer)
     before = _weights(trainer.model)
-    trainer.train()
+    trainer.train(resume_from_checkpoint=resume)
     weights = _weights(trainer.model)
     return weights, record, max(float((weights[name] - before[name]).abs().max()) for name in weights)
 
@@ -119,23 +144,43 @@ def _weights(model):
     return {name: value.detach().clone() for name, value in model.named_parameters() if value.requires_grad}
 
 
-def compare(folder, settings, *, rloo=False, lora=False, **reward_settings):
-    stock, ours = (RLOOTrainer, RLOOConfig) if rloo else (GRPOTrainer, GRPOConfig)
-    ours_class, make = (RLOOTrainer, polychromic_rloo_config) if rloo else (GRPOTrainer, polychromic_grpo_config)
-    reward = PolychromicReward(digit_share, key=first_two, **reward_settings)
-    found, record, moved = trained(make, ours_class, folder / "ours", reward.funcs, settings, lora=lora)
-    reference = EnumeratesRLOO if rloo else EnumeratesGRPO
-    assert issubclass(reference, stock)
+def ours(folder, settings, *, rloo=False, chat=False, reward_settings=None, **options):
+    """A polychromic run; its weights, record, how far they moved, and its reward."""
+    kind, make = (RLOOTrainer, polychromic_rloo_config) if rloo else (GRPOTrainer, polychromic_grpo_config)
+    reward = Noted(chat_share if chat else digit_share, key=first_two, **(reward_settings or {}))
+    return *trained(make, kind, folder, reward.funcs, settings, chat=chat, **options), reward
+
+
+def reference(folder, settings, *, rloo=False, chat=False, set_size=4, scale=1.0, **options):
+    """The enumerating run; its weights, record, and how far they moved."""
+    kind, make = (EnumeratesRLOO, RLOOConfig) if rloo else (EnumeratesGRPO, GRPOConfig)
     plain = {"normalize_advantages": False} if rloo else {"scale_rewards": "none"}
-    attributes = {"set_size": reward.sets.set_size, "scale": reward.sets.scale}
-    expected, other, _ = trained(
-        ours, reference, folder / "reference", digit_share, {**settings, **plain}, lora=lora, **attributes
-    )
+    return trained(
+        make, kind, folder, chat_share if chat else digit_share, {**settings, **plain},
+        chat=chat, set_size=set_size, scale=scale, **options,
+    )  # fmt: skip
+
+
+def same_weights(found, expected, moved):
     assert moved > 1e-4, "nothing was learnt, so nothing was compared"
+    assert found.keys() == expected.keys()
     for name, weights in expected.items():
         np.testing.assert_allclose(found[name], weights, rtol=0, atol=1e-5 * max(1, moved), err_msg=name)
+
+
+def compare(folder, settings, *, rloo=False, lora=False, chat=False, **reward_settings):
+    kinds = {"rloo": rloo, "lora": lora, "chat": chat}
+    found, record, moved, reward = ours(folder / "ours", settings, reward_settings=reward_settings, **kinds)
+    sets = {"set_size": reward.sets.set_size, "scale": reward.sets.scale}
+    expected, other, _ = reference(folder / "reference", settings, **kinds, **sets)
+    size = record.trainer.num_generations
+    reward.check([size] * len(reward.notes), size / (size - 1) if rloo else 1.0)
+    same_weights(found, expected, moved)
+    assert len(record.steps) == record.trainer.state.global_step
     for step, same in zip(record.steps, other.steps, strict=True):
-        np.testing.assert_allclose(np.sort(step["used_here"]), np.sort(same["used_here"]), rtol=0, atol=1e-6)
+        # The reference takes RLOO's KL term from a difference of rewards, in 32 bits.
+        tolerance = {"rtol": 0, "atol": 1e-7} if rloo else SINGLE
+        np.testing.assert_allclose(np.sort(step["used_here"]), np.sort(same["used_here"]), **tolerance)
     return record
 
 
@@ -145,14 +190,24 @@ LOSSES = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", *(["vespo
 @pytest.mark.parametrize("loss_type", LOSSES)
 def test_every_loss(tmp_path, loss_type):
     settings = {"importance_sampling_level": "sequence"} if loss_type == "luspo" else {}
-    # SGD: where gradients differ by a factor, weights do; Adam would hide it.
-    compare(tmp_path, {"loss_type": loss_type, "optim": "sgd", "learning_rate": 5.0, "max_grad_norm": 0.0, **settings})
+    compare(tmp_path, {"loss_type": loss_type, **SGD, **settings})
 
 
-@pytest.mark.parametrize(("group", "set_size"), [(4, 2), (4, 3), (6, 5), (12, 4), (16, 3), (16, 8)])
+def test_every_loss_of_trl_is_among_them():
+    source = Path(inspect.getfile(GRPOTrainer)).read_text()
+    known = set(re.findall(r'"(\w+)"', " ".join(re.findall(r"loss_type (?:==|in|not in) (\[.*?\]|\".*?\")", source))))
+    assert known == set(LOSSES)
+
+
+SIZES = [(4, 2), (4, 3), (5, 4), (6, 5), (7, 3), (8, 4), (9, 2), (10, 4), (11, 5), (12, 4), (13, 4), (14, 6), (15, 4),
+         (16, 3), (16, 8)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("group", "set_size"), SIZES)
 def test_group_sizes(tmp_path, group, set_size):
     settings = {"num_generations": group, "per_device_train_batch_size": 2 * group, "loss_type": "dr_grpo"}
-    compare(tmp_path, {**settings, "optim": "sgd", "learning_rate": 5.0, "max_grad_norm": 0.0}, set_size=set_size)
+    settings["per_device_eval_batch_size"] = group
+    compare(tmp_path, {**settings, **SGD}, set_size=set_size)
 
 
 @pytest.mark.parametrize(
@@ -173,35 +228,66 @@ def test_group_sizes(tmp_path, group, set_size):
     ids=str,
 )
 def test_ways_to_train(tmp_path, settings):
-    compare(tmp_path, {"max_steps": 4, **settings})
+    compare(tmp_path, {"max_steps": 4, **SGD, "learning_rate": 1.0, **settings})
+
+
+def test_adam(tmp_path):
+    compare(tmp_path, {"adam_epsilon": 1e-4})
 
 
 def test_lora(tmp_path):
-    compare(tmp_path, {"beta": 0.04}, lora=True)
+    compare(tmp_path, {"beta": 0.04, **SGD}, lora=True)
+
+
+def test_conversations(tmp_path):
+    compare(tmp_path, {**SGD}, chat=True)
+
+
+@pytest.mark.parametrize("size", [5, 6, 12])
+def test_evaluation_in_groups_of_another_size(tmp_path, size):
+    """Its losses too: they are the only thing that evaluation makes of advantages."""
+    settings = {**SGD, "num_generations_eval": size, "per_device_eval_batch_size": 2 * size, "loss_type": "dr_grpo"}
+    _, record, _, reward = ours(tmp_path / "ours", settings)
+    _, other, _ = reference(tmp_path / "reference", settings)
+    losses = []
+    for trainer in (record.trainer, other.trainer):
+        torch.manual_seed(7)
+        losses.append(trainer.evaluate()["eval_loss"])
+    reward.check([8, 8, size, size])
+    assert abs(losses[0]) > 1e-6
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4, abs=1e-8)
+
+
+def test_a_resumed_run_ends_like_a_whole_one(tmp_path):
+    settings = {**SGD, "max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+    _, _, _, first = ours(tmp_path / "ours", settings)
+    found, record, moved, second = ours(
+        tmp_path / "again", settings, resume=str(tmp_path / "ours" / "checkpoint-2")
+    )  # fmt: skip
+    expected, other, _ = reference(tmp_path / "reference", settings)
+    first.check([8] * 4)
+    second.check([8] * 2)
+    assert [step["step"] for step in record.steps] == [3, 4]
+    same_weights(found, expected, moved)
+    for step, same in zip(record.steps, other.steps[2:], strict=True):
+        np.testing.assert_allclose(np.sort(step["used_here"]), np.sort(same["used_here"]), **SINGLE)
 
 
 def test_scale_by_the_batch(tmp_path):
-    record = compare(tmp_path, {}, scale="batch")
+    record = compare(tmp_path, {**SGD, "learning_rate": 0.5}, scale="batch")
     for step in record.steps:
         assert np.std(step["advantages"]) == pytest.approx(1, abs=0.02)
 
 
 def test_scale_by_a_number(tmp_path):
-    compare(tmp_path / "plain", {"optim": "sgd", "learning_rate": 2.0, "max_grad_norm": 0.0})
-    reward = PolychromicReward(digit_share, key=first_two, scale=16.0)
     settings = {"optim": "sgd", "max_grad_norm": 0.0}
-    scaled, *_ = trained(
-        polychromic_grpo_config, GRPOTrainer, tmp_path / "a", reward.funcs, {**settings, "learning_rate": 0.125}
-    )
-    plain = PolychromicReward(digit_share, key=first_two)
-    other, *_ = trained(
-        polychromic_grpo_config, GRPOTrainer, tmp_path / "b", plain.funcs, {**settings, "learning_rate": 2.0}
-    )
-    for name, weights in other.items():
-        np.testing.assert_allclose(scaled[name], weights, rtol=0, atol=1e-5, err_msg=name)
+    scaled, *_ = ours(tmp_path / "a", {**settings, "learning_rate": 0.125}, reward_settings={"scale": 16.0})
+    plain, _, moved, _ = ours(tmp_path / "b", {**settings, "learning_rate": 2.0})
+    same_weights(scaled, plain, moved)
 
 
 @pytest.mark.parametrize(("group", "beta"), [(8, 0.0), (6, 0.0), (8, 0.05)])
 def test_rloo(tmp_path, group, beta):
     settings = {"num_generations": group, "per_device_train_batch_size": 2 * group, "beta": beta}
-    compare(tmp_path, {**settings, "optim": "sgd", "learning_rate": 0.5, "max_grad_norm": 0.0}, rloo=True)
+    settings["per_device_eval_batch_size"] = group
+    compare(tmp_path, {**settings, **SGD, "learning_rate": 0.5}, rloo=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trl
+from runs import enumerated_batch
 
 SCRIPT = Path(__file__).with_name("distributed_run.py")
 
@@ -60,6 +61,14 @@ def test_two_processes_equal_one(results, way):
             np.testing.assert_allclose(two["weights"][name], weights, rtol=0, atol=1e-5, err_msg=name)
     for single, double in zip(one["figures"], results[0, 2][way]["figures"], strict=True):
         assert single == pytest.approx(double, abs=1e-5)
+
+
+@pytest.mark.parametrize("way", ["key", "judge", "equivalent"])
+def test_every_process_ends_up_with_the_enumerated_advantages(results, way):
+    for result in results.values():
+        for step in result[way]["steps"]:
+            expected = enumerated_batch(step["prompts"], step["completions"], 8)
+            np.testing.assert_allclose(step["advantages"], expected, rtol=2.5e-7, atol=1e-8)
 
 
 def test_each_group_is_judged_by_one_process(results):

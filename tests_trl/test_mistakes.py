@@ -103,10 +103,8 @@ def test_a_reward_that_is_attached_again_counts_generations_anew(attached):
 def test_a_reward_that_rounding_made_smaller_is_still_right(attached):
     polychromic, trainer = attached
     polychromic.reward_fn = lambda completions, **_: [1 - 1e-7] * len(completions)
-    seen = {}
-    polychromic(["1="] * 8, ["12"] * 8, log_metric=seen.__setitem__)
-    assert seen["polychromic/pass@4"] == 1
-    assert trainer is not None
+    polychromic(["1="] * 8, ["12"] * 8)
+    assert trainer._metrics["train"]["polychromic/pass@4"] == [1]
 
 
 def test_an_unchecked_trainer_does_not_train(tmp_path):

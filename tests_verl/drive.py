@@ -62,6 +62,10 @@ def settings(folder, steps):
         "actor_rollout_ref.actor.optim.lr": 0.01,
         "actor_rollout_ref.actor.use_torch_compile": False,
         "actor_rollout_ref.actor.fsdp_config.dtype": "float32",
+        # verl's default is bfloat16, for which processors differ in what they can do.
+        "+actor_rollout_ref.actor.fsdp_config.mixed_precision": (
+            "{param_dtype:fp32,reduce_dtype:fp32,buffer_dtype:fp32}"
+        ),
         "actor_rollout_ref.rollout.name": "cpu",
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": 8,
         "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
@@ -124,6 +128,8 @@ def environment(folder):
         "RAY_raylet_start_wait_time_s": "300",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
+        # Virtual processors may promise AMX and die of it.
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
     }
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -77,9 +78,72 @@ assert any("distinct_answers" in name for name in metrics)
 print("agrees")
 """
 
+OPENRLHF = """
+import sys, types
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
+import numpy as np, peft, torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, Trainer
 
-@pytest.mark.parametrize(("name", "program"), [("skyrl", SKYRL), ("trinity", TRINITY)])
-def test_recipe(name, program, tmp_path):
+
+class NotHere(MetaPathFinder, Loader):  # imported at the top of OpenRLHF's files; its advantages need none of them
+    def find_spec(self, name, path=None, target=None):
+        absent = name.split(".")[0] in ("deepspeed", "flash_attn", "vllm", "pylatexenc")
+        return ModuleSpec(name, self, is_package=True) if absent else None
+
+    def create_module(self, spec):
+        module = types.ModuleType(spec.name)
+        module.__getattr__ = lambda name: type(name, (), {})
+        return module
+
+    def exec_module(self, module):
+        pass
+
+
+sys.meta_path.insert(0, NotHere())
+import openrlhf_recipe
+from openrlhf.trainer.ppo_utils.experience import Experience
+from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
+from polychromic import polychromic_advantages
+
+rng = np.random.default_rng(0)
+rewards = rng.random(16)
+texts = [f"{a}+1" if a < 3 else f"{a}+10" for a in rng.integers(0, 4, 16)]
+places = rng.permutation(16)  # OpenRLHF balances its batches; groups of 8 are places 0 to 7 and 8 to 15
+args = SimpleNamespace(
+    rollout=SimpleNamespace(n_samples_per_prompt=8), reward=SimpleNamespace(clip_range=None),
+    algo=SimpleNamespace(advantage=SimpleNamespace(estimator="dr_grpo", gamma=1.0)))
+maker = RemoteExperienceMaker.__new__(RemoteExperienceMaker)
+maker.args, maker.strategy, maker.kl_ctl = args, SimpleNamespace(args=args), SimpleNamespace(value=0.0)
+maker.advantage_estimator = "dr_grpo"
+maker.tokenizer = SimpleNamespace(decode=lambda ids, skip_special_tokens: "".join(map(chr, ids.tolist())))
+experiences = []
+for rows in np.split(np.arange(16), 4):
+    answers = [texts[row].ljust(4, "~") for row in rows]
+    tokens = torch.tensor([[0, 0, *map(ord, text)] for text in answers])
+    experiences.append(Experience(
+        sequences=tokens, action_mask=tokens[:, 2:] != ord("~"), kl=torch.zeros(4, 4, dtype=torch.float64),
+        rewards=torch.tensor(rewards[rows]), index=[int(places[row]) for row in rows], info={}))
+maker.compute_advantages_and_returns(experiences)
+expected = polychromic_advantages(
+    rewards, [openrlhf_recipe.key(text) for text in texts], group_ids=(places // 8).tolist(), set_size=4)
+assert np.abs(expected).max() > 1e-2
+found = torch.cat([experience.advantages for experience in experiences])
+masks = torch.cat([experience.action_mask for experience in experiences])
+np.testing.assert_allclose(found * masks, expected[:, None] * masks.numpy(), atol=1e-6)
+print("agrees")
+"""
+
+
+PROGRAMS = {"skyrl": SKYRL, "trinity": TRINITY, "openrlhf": OPENRLHF}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_recipe(name, tmp_path):
+    program = PROGRAMS[name]
+    if name == "openrlhf" and (sys.version_info[:2] != (3, 11) or platform.machine() != "x86_64"):
+        pytest.skip("its package is built for Python 3.11 on x86-64 alone")
     assert (PACKAGES / name).is_dir(), "make .venv-verl/recipes/.ready"
     # By another name: inside the file, `skyrl` is the package.
     (tmp_path / f"{name}_recipe.py").write_text((ROOT / "examples" / "recipes" / f"{name}.py").read_text())

@@ -1,5 +1,6 @@
 """The plug-in inside verl: its registries, its own advantage functions, its TransferQueue and its trainer class."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,9 @@ from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from polychromic import UserError, polychromic_advantages
 from polychromic.cli import main as polychromic_command
+from polychromic.integrations.answers import Comparison
 from polychromic.integrations.completions import Completion
+from polychromic.integrations.rewards import columns_of
 from polychromic.integrations.verl import (
     PolychromicPPOTrainer,
     PolychromicPPOTrainerColocateAsync,
@@ -294,7 +297,7 @@ def test_the_asynchronous_trainers_are_verls_with_our_advantages(mode):
 def test_responses_with_tools_are_conversations():
     tokens, mask = [2, 3, 9, 9, 4, 1], [True, True, False, False, True, True]
     completion = completion_of(Letters(), tokens, mask, "q", {"level": 1})
-    assert completion == "abc"
+    assert completion == "ab\nc"
     assert completion.messages == [
         {"role": "assistant", "content": "ab"},
         {"role": "tool", "content": "hh"},
@@ -302,6 +305,54 @@ def test_responses_with_tools_are_conversations():
     ]
     assert (completion.prompt, completion.columns) == ("q", {"level": 1})
     assert completion_of(Letters(), [2, 1], [True, True], "q", {}).messages == [{"role": "assistant", "content": "a"}]
+
+
+CALL = '<tool_call>\n{"name": "weather", "arguments": %s}\n</tool_call>'
+TURNS = [  # what the model writes, what the tool answers, what the model writes then; "" for a call alone
+    ("I look.", '{"city": "Paris", "unit": "C"}', "It is cold."),
+    ("I look.", '{"city": "Oslo", "unit": "C"}', "It is cold."),
+    ("I look.", '{"unit": "C", "city": "Paris"}', "It is cold."),
+    ("", '{"city": "Paris", "unit": "C"}', "It is cold."),
+    ("I look.", '{"city": "Paris", "unit": "C"}', "It is cold."),
+]
+
+
+class Codes:
+    @staticmethod
+    def decode(tokens, skip_special_tokens):
+        return "".join(chr(token) for token in tokens if token or not skip_special_tokens)
+
+
+def as_trl_has_it(said, arguments, answer):
+    call = {"type": "function", "function": {"name": "weather", "arguments": json.loads(arguments)}}
+    messages = [
+        {"role": "assistant", "content": said, "tool_calls": [call]},
+        {"role": "tool", "name": "weather", "content": "12 degrees"},
+        {"role": "assistant", "content": answer},
+    ]
+    [completion] = columns_of(["q"], [messages], {"level": [1]})
+    return completion
+
+
+def as_verl_has_it(said, arguments, answer):
+    parts = [("\n".join(filter(None, [said, CALL % arguments])), True), ("12 degrees", False), (answer, True)]
+    tokens = [ord(letter) for text, _ in parts for letter in text]
+    return completion_of(Codes(), tokens, [own for text, own in parts for _ in text], "q", {"level": 1})
+
+
+def test_keys_see_the_same_trajectories_as_with_trl():
+    pairs = [(as_trl_has_it(*turns), as_verl_has_it(*turns)) for turns in TURNS]
+    for trl, verl in pairs:
+        assert trl.tool_calls == verl.tool_calls
+        assert (trl.prompt, trl.columns) == (verl.prompt, verl.columns)
+        roles = [[message["role"] for message in completion.messages] for completion in (trl, verl)]
+        assert roles[0] == roles[1] == ["assistant", "tool", "assistant"]
+    # Texts are the same too, but for the order in which the model wrote the arguments.
+    assert [trl == verl for trl, verl in pairs] == [True, True, False, True, True]
+    for key, labels in ((lambda c: c.tool_calls, [0, 1, 0, 0, 0]), (lambda c: c.tool_calls[0].name, [0] * 5)):
+        for adapter in zip(*pairs, strict=True):
+            comparison = Comparison(key=key)
+            np.testing.assert_array_equal(comparison.likeness([comparison.of_completions(adapter)]).labels, [labels])
 
 
 def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):

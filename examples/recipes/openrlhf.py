@@ -1,8 +1,8 @@
 """OpenRLHF: rewards are replaced by polychromic advantages, which `dr_grpo` leaves as they are.
 
 `--algo.advantage.estimator dr_grpo` (it subtracts the mean of a group, here 0), `--rollout.n_samples_per_prompt 8`,
-no KL in the reward (`--algo.kl.init_coef 0`, or `--algo.kl.use_loss`). Import this module before the trainer is built:
-OpenRLHF has no registry for this, so the method is replaced.
+no KL in the reward (`--algo.kl.init_coef 0`, or `--algo.kl.use_loss`), no length penalties. Import this module before
+the trainer is built: OpenRLHF has no registry for this, so the method is replaced.
 """
 
 import itertools

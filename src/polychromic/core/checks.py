@@ -290,9 +290,21 @@ def check_label(label: Any, name: str) -> None:
 
 def _parts(label: Any) -> Iterator[Any]:
     """A label and, if it is a tuple or frozenset, everything inside it: those are equal if their contents are."""
-    if label is None:
-        return  # None compares by identity, and there is only one
+    if is_plain(label):
+        return
     yield label
     if isinstance(label, tuple | frozenset):
         for part in label:
             yield from _parts(part)
+
+
+def is_plain(label: Any) -> bool:
+    """Whether a label is sound by its type alone, as most are: strings, whole numbers, and tuples of them."""
+    kind = type(label)
+    if kind is tuple or kind is frozenset:
+        return all(type(part) in _SOUND or is_plain(part) for part in label)
+    return kind in _SOUND
+
+
+# None compares by identity, and there is only one.
+_SOUND = frozenset({str, bytes, int, bool, type(None)})

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polychromic.core.checks import Floats, Ints, check_label, one_of, real_number
+from polychromic.core.checks import Floats, Ints, check_label, is_plain, one_of, real_number
 from polychromic.core.diversity import clusters_from_kernel, kernel_from_embeddings, vendi_diversity
 from polychromic.errors import UserError
 from polychromic.integrations.calls import Cache, Calls, Failure, answer_all
@@ -305,7 +305,8 @@ def _hashable(source: str, label: Hashable, completion: str) -> Hashable:
             f"{source} returned {type(label).__name__} for the completion {_shown(completion)}: {told(error)}; labels "
             "must be hashable, a string or a tuple for example"
         ) from error
-    check_label(label, f"what {source} returned for the completion {_shown(completion)}")
+    if not is_plain(label):
+        check_label(label, f"what {source} returned for the completion {_shown(completion)}")
     return label
 
 

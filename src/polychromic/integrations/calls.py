@@ -63,7 +63,7 @@ class Failure(NamedTuple):
 class Cache(OrderedDict[Hashable, Any]):
     """The last `size` answers."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int = 0) -> None:
         super().__init__()
         self.size = size
 

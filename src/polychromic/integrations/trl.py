@@ -138,8 +138,8 @@ class PolychromicReward:
         self.seed = whole_number("seed", seed, at_least=0)
         self.__name__ = "polychromic"  # TRL names the columns of its logs by it
         self.raw = _RawReward(self, getattr(reward_fn, "__name__", "raw_reward"))
-        self._trainer: Callable[[], Any] = lambda: None
-        self._factor: Callable[[int], float] = lambda _: 1.0
+        self._trainer: Callable[[], Any] = _no_trainer
+        self._factor: Callable[[int], float] = _unchanged
         # Generations seen within the current global step, apart for training and evaluation.
         self._generation = dict(NO_GENERATION)
         self._last: tuple[Any, list[float]] = (None, [])
@@ -174,12 +174,28 @@ class PolychromicReward:
             raw, returns, [[rows[i][3] for i in group] for group in groups], [rows[group[0]][4] for group in groups],
             self._generator(training, trainer.state.global_step),
         )  # fmt: skip
-        _log(trainer, training, columns.get("log_metric"), metrics)
+        _log(trainer, training, metrics)
         first = sum(len(part) for part in parts[: trainer.accelerator.process_index])
         here = slice(first, first + len(completions))
         self._last = (completions, raw.reshape(-1)[here].tolist())
         handed_over = advantages.reshape(-1)[here] / (self._factor(group_size) if group_size > 1 else 1.0)
         return [float(advantage) for advantage in handed_over]
+
+    def of_group(self, completions: list[Completion], rewards: list[float], draw: int) -> tuple[Any, dict[str, float]]:
+        """Advantages [N] of one group with these rewards, and what to log of it, for a trainer that has no batches.
+
+        draw: a number that no other group of the run has, for the random sets.
+        """
+        raw, returns = rewards_of(rewards, len(completions), self.reward_range, f"reward_fn '{self.raw.__name__}'")
+        items = self.comparison.of_completions(completions)
+        prompts = [completions[0].prompt if completions else None]
+        rng = np.random.default_rng([self.seed, 1, draw])
+        advantages, metrics = self._advantages(raw[None], returns[None], [items], prompts, rng)
+        return advantages[0], metrics
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a process that is started with a copy: without the trainer of this one."""
+        return vars(self) | {"_trainer": _no_trainer, "_factor": _unchanged, "_last": (None, [])}
 
     def _advantages(
         self, raw: Any, returns: Any, items: list[Any], prompts: list[Any], rng: np.random.Generator
@@ -217,6 +233,8 @@ class PolychromicReward:
     def _labels_of_groups(self, prompts: list[Any], groups: list[list[str]]) -> list[list[Hashable] | None]:
         """Each group judged by one process only, then shared."""
         trainer = self._trainer()
+        if trainer is None:
+            return self.comparison.labels_of_groups(prompts, groups)
         rank, world = trainer.accelerator.process_index, trainer.accelerator.num_processes
         mine = range(rank, len(groups), world)
         parts = _in_every_process(
@@ -229,6 +247,15 @@ class PolychromicReward:
         index = index + 1 if step == last_step else 0
         self._generation[training] = (step, index)
         return np.random.default_rng([self.seed, int(training), step, index])
+
+
+def _no_trainer() -> None:
+    """In the place of a reference to a trainer."""
+
+
+def _unchanged(_: int) -> float:
+    """What a trainer multiplies advantages with that leaves them as they are."""
+    return 1.0
 
 
 class _RawReward:
@@ -288,6 +315,11 @@ def check_trainer(trainer: Any) -> Any:
     """
     base = next((base for base in TRAINERS if isinstance(trainer, base)), None)
     if base is None:
+        if type(trainer).__name__ == "AsyncGRPOTrainer":
+            from polychromic.integrations.trl_async import check_async_trainer
+
+            check_async_trainer(trainer)
+            return trainer
         raise UserError(
             f"trainer is {type(trainer).__name__}; polychromic rewards are made for trl.GRPOTrainer and trl.RLOOTrainer"
         )
@@ -377,10 +409,12 @@ def _prompt_text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(f"{m.get('role')}: {content_of(m)}" for m in prompt)
 
 
-def _log(trainer: Any, training: bool, log_metric: Any, metrics: dict[str, float]) -> None:
+def _log(trainer: Any, training: bool, metrics: dict[str, float]) -> None:
+    """Put metrics where the trainer keeps its own until it logs them.
+
+    `log_metric`, which newer versions hand to reward functions, would gather each number from all processes, and these
+    are the same in all.
+    """
+    store = trainer._metrics["train" if training else "eval"]
     for name, value in metrics.items():
-        if log_metric is not None:
-            log_metric(f"polychromic/{name}", value)
-        else:
-            # TRL 0.29 has no `log_metric`; this is the store that it writes to.
-            trainer._metrics["train" if training else "eval"][f"polychromic/{name}"].append(value)
+        store[f"polychromic/{name}"].append(value)

@@ -92,12 +92,12 @@ def _listed(values: Any) -> list[Any]:
 def completion_of(
     tokenizer: Any, response: Sequence[int], written: Sequence[bool], prompt: Any, columns: dict[str, Any]
 ) -> Completion:
-    """A response as verl stores it: one row of tokens, of which the model has written some and was shown the others."""
-    text = tokenizer.decode(
-        [token for token, own in zip(response, written, strict=True) if own], skip_special_tokens=True
-    )
+    """A response as verl stores it: one row of tokens, of which the model has written some and was shown the others.
+
+    Its text is what the model wrote, a line for each turn, as TRL's adapter has it.
+    """
     if all(written):
-        return Completion(text, prompt, columns)
+        return Completion(tokenizer.decode(response, skip_special_tokens=True), prompt, columns)
     messages = []
     start = 0
     for end in range(1, len(response) + 1):
@@ -106,7 +106,7 @@ def completion_of(
             content = tokenizer.decode(response[start:end], skip_special_tokens=True)
             messages.append({"role": role, "content": content})
             start = end
-    return Completion(text, prompt, columns, messages)
+    return Completion.of(messages, prompt, columns)
 
 
 @register_trainer(POLYCHROMIC_MODES["sync"])

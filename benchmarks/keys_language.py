@@ -1,0 +1,62 @@
+"""What does the wrong key cost? Keys of the task 'chains', whose prompts have one right number and many ways to it.
+
+    .venv-trl/bin/python -m benchmarks.keys_language --out benchmarks/results/keys_language.json
+
+The loop, the model and the budget of `vines_language`, with groups of 16 and all sets of 4:
+
+    stock          rewards minus the mean of their group
+    calculations   the key sees the calculations that are written out
+    text           the key sees the whole text
+    last number    the key sees the number at the end, of which one alone is right
+    wrong alike    the same, but all wrong answers count as one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+from benchmarks.vines_language import SET_SIZE, compare
+from polychromic import polychromic_advantages
+from polychromic.integrations.keys import calculations, last_number
+
+
+def stock(rewards: Sequence[float], texts: Sequence[str], size: int) -> Any:  # noqa: ARG001
+    """GRPO's advantages without scaling."""
+    groups = np.reshape(rewards, (-1, size))
+    return (groups - groups.mean(axis=1, keepdims=True)).reshape(-1)
+
+
+def by_key(key: Any, wrong_alike: bool = False) -> Any:
+    """Advantages of sets under a key."""
+
+    def advantages(rewards: Sequence[float], texts: Sequence[str], size: int) -> Any:
+        labels: list[Hashable] = [
+            "wrong" if wrong_alike and reward < 1 else key(text) for reward, text in zip(rewards, texts, strict=True)
+        ]
+        groups = np.arange(len(rewards) // size).repeat(size)
+        return polychromic_advantages(rewards, labels, group_ids=groups, set_size=SET_SIZE)
+
+    return advantages
+
+
+ARMS = {
+    "stock": stock,
+    "calculations": by_key(calculations),
+    "text": by_key(str),
+    "last number": by_key(last_number),
+    "wrong alike": by_key(last_number, wrong_alike=True),
+}
+
+
+def main(out: Path, seeds: tuple[int, ...] = (0, 1, 2), tokens: int = 350_000) -> None:
+    """Train under every key from the same weights, seed by seed."""
+    compare(out, seeds, tokens, {name: {"advantages_of": advantages} for name, advantages in ARMS.items()})
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
