@@ -86,7 +86,7 @@ demo-llm: .venv-llm/.ready  ## a real language model: stock GRPO against polychr
 	.venv-llm/bin/python examples/language_model/open_questions.py --out demo-llm
 
 # ARGS=--quick runs a small part of it, to see it run.
-language-study: .venv-llm/.ready $(BIN)/.ready  ## the language study: what is missing is run (hours), then its page and figures are written
+language-study: .venv-llm/.ready $(BIN)/.ready
 	.venv-llm/bin/python examples/language_model/study.py $(if $(filter --quick,$(ARGS)),--out runs/language-quick )$(ARGS)
 	$(BIN)/python -m examples.language_model.study_tables $(if $(filter --quick,$(ARGS)),runs/language-quick --figures runs/language-quick,results/language --page docs/language-study.md --figures docs/figures)
 

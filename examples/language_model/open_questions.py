@@ -163,6 +163,7 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
     from datasets import Dataset
     from peft import LoraConfig
     from transformers import TrainerCallback
+    from transformers.trainer_callback import PrinterCallback
     from transformers.utils import logging
     from trl import GRPOConfig, GRPOTrainer
 
@@ -232,6 +233,7 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
                 ),
                 callbacks=[Progress()],
             )
+            trainer.remove_callback(PrinterCallback)
             if method == "polychromic":
                 check_grpo_trainer(trainer)
             trainer.train()
@@ -296,6 +298,7 @@ def main(
     if missing:
         print(f"{len(missing)} runs in {processes} processes, one thread each", flush=True)
         os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "TRL_EXPERIMENTAL_SILENCE": "1"}
+        os.environ["TQDM_DISABLE"] = "1"  # bars of several processes overwrite each other
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
             # The run without training is the shortest and goes last, so that the cores end together.
             jobs = {

@@ -34,6 +34,7 @@ from safetensors.torch import load_file, save_file
 from study_rows import ROWS, rewards_and_config
 from tiny_llama import character_tokenizer, pretrain, tiny_llama
 from transformers import TrainerCallback
+from transformers.trainer_callback import PrinterCallback
 from transformers.utils import logging
 from trl import GRPOTrainer
 
@@ -41,7 +42,7 @@ from polychromic import distinct_at_k, pass_at_k
 from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer
 
 # The rows that the claim is about come first, so that an interrupted study has them for every family.
-MAIN_ROWS = ("pretrained", "stock", "polychromic-4")
+MAIN_ROWS = ("pretrained", "stock", "polychromic-4", "polychromic-4-annealed")
 TEMPERATURES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5)
 LARGEST_BATCH = 4096
 
@@ -64,8 +65,8 @@ class Settings:
 
     width: int = 80
     layers: int = 2
-    pretraining_texts: int = 50_000
-    pretraining_steps: int = 1_500
+    pretraining_texts: int = 100_000
+    pretraining_steps: int = 4_000
     steps: int = 300
     batch_size: int = 256
     learning_rates: tuple[float, ...] = (1e-4, 2e-4, 4e-4)
@@ -243,7 +244,7 @@ def run_cell(cell: Cell, rate: float, settings: Settings, cache: Path) -> dict[s
                 processing_class=tokenizer,
                 callbacks=[] if searching else [watch],
             )
-            trainer.remove_callback(_printer())
+            trainer.remove_callback(PrinterCallback)
             if isinstance(functions[0], PolychromicReward):
                 check_grpo_trainer(trainer)
             trainer.train()
@@ -288,12 +289,6 @@ def chosen_rate(out: Path, family: str, row: str, settings: Settings) -> float:
 def _plain(settings: Settings) -> Any:
     """As JSON has it."""
     return json.loads(json.dumps(asdict(settings)))
-
-
-def _printer() -> type[TrainerCallback]:
-    from transformers.trainer_callback import PrinterCallback
-
-    return PrinterCallback
 
 
 def stages(
