@@ -80,9 +80,6 @@ def test_the_table_by_hand():
     assert "| animal | stock GRPO | 0.75 | 1.0 |" in table
     assert "| mean | polychromic | 0.50 | 3.0 |" in table
     assert table.endswith("| mean | polychromic, temperature 0.8 | 1.00 | 2.0 |")
-    runs[-1]["cooler"] = {}
-    table = open_questions_figure.table({"settings": {"questions": ["animal"]}, "runs": runs})
-    assert table.endswith("| mean | polychromic, as often right as stock GRPO | not reached: 0.50 | – |")
 
 
 def test_an_unknown_question_is_named(tmp_path):

@@ -67,14 +67,14 @@ class Settings:
     layers: int = 2
     pretraining_texts: int = 100_000
     pretraining_steps: int = 4_000
-    steps: int = 300
+    steps: int = 600
     batch_size: int = 256
     learning_rates: tuple[float, ...] = (1e-4, 2e-4, 4e-4)
     search_seed: int = 100
     train_prompts: int = 1_000
     test_prompts: int = 64
     attempts: int = 64
-    curve_every: int = 60
+    curve_every: int = 100
     curve_attempts: int = 32
 
 
