@@ -99,6 +99,7 @@ def test_the_shipped_base_policy_scores_what_it_claims(evaluated):
     assert found["ks"][-1] == 512
 
 
+@pytest.mark.slow
 def test_commands_from_base_policy_to_report(evaluated, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     policy = poly.transformer_policy(num_tokens=1017, context=11, width=8, layers=1, heads=1, critic_width=8)

@@ -26,6 +26,7 @@ def corpora():
     return [Corpus(three.astype(np.int32), 2), Corpus(one.astype(np.int32), 1)]
 
 
+@pytest.mark.slow
 def test_what_follows_the_prompt_is_learned_and_the_critic_is_left_alone(policy, corpora):
     params, losses = learn_sequences(policy, corpora, SETTINGS)
     assert len(losses) == 6

@@ -155,6 +155,7 @@ RATE = 3e-3  # one for all runs, so that their update is compiled once
 METHODS = ("reinforce", "reinforce-ucb", "ppo", "ppo-ucb", "poly-ppo", "poly-ppo-ucb")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_runs_through_the_same_loop(world, shallow, method):
     few = {"rollouts_per_state": 4} if method.startswith("poly") else {}
@@ -227,6 +228,7 @@ def test_files_and_fits(tmp_path, world, saved):
         poly.transformer_policy(num_tokens=4, context=4, width=16, heads=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("longer", [1, 3, 6])
 def test_a_policy_may_have_a_longer_context_than_the_world(world, longer):
     policy = poly.transformer_policy(
