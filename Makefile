@@ -82,11 +82,11 @@ torture: $(BIN)/.ready  ## hostile environments and functions, kills, full disks
 	.venv-llm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo-llm: .venv-llm/.ready  ## a real language model: stock GRPO against polychromic on open questions, in 20 minutes
+demo-llm: .venv-llm/.ready  ## a real language model: stock GRPO against polychromic on open questions, in 20 to 25 minutes
 	.venv-llm/bin/python examples/language_model/open_questions.py --out demo-llm
 
 # ARGS=--quick runs a small part of it, to see it run.
-language-study: .venv-llm/.ready $(BIN)/.ready
+language-study: .venv-llm/.ready $(BIN)/.ready  ## stock GRPO against polychromic on three families of puzzles; hours, ARGS=--quick for minutes
 	.venv-llm/bin/python examples/language_model/study.py $(if $(filter --quick,$(ARGS)),--out runs/language-quick )$(ARGS)
 	$(BIN)/python -m examples.language_model.study_tables $(if $(filter --quick,$(ARGS)),runs/language-quick --figures runs/language-quick,results/language --page docs/language-study.md --figures docs/figures)
 

@@ -33,6 +33,11 @@ def test_the_readme_says_what_the_demonstration_found():
     assert sentence in (ROOT / "README.md").read_text("utf-8")
 
 
+def test_the_page_of_the_study_says_what_its_cells_say():
+    folder = ROOT / "results/language"
+    assert marks("language-study.md") == study_tables.blocks(folder, study_tables.read(folder))
+
+
 def scores(one, many, distinct):
     return {"pass_at_k": {"1": one, "32": many}, "distinct_right": {"1": one, "32": distinct, "64": distinct}}
 

@@ -31,9 +31,9 @@ SMALL = study.Settings(
 )
 
 
-@pytest.mark.parametrize("row", ["best-of-4", "polychromic-4-annealed", "stock-entropy"])
+@pytest.mark.parametrize("row", ["best-of-4", "stock-entropy"])
 def test_rewards_of_our_own(row, tmp_path):
-    """Best-of against enumeration of all sets; annealing at its end and the bonus against their definitions."""
+    """Best-of against enumeration of all sets; the entropy bonus against its definition."""
     tokenizer = character_tokenizer(FAMILIES["countdown"].characters)
     model = tiny_llama(tokenizer, 0, width=16, layers=1)
     arguments = {"output_dir": str(tmp_path), "max_steps": 10, "bf16": False, "use_cpu": True, "num_generations": 16}
@@ -44,26 +44,22 @@ def test_rewards_of_our_own(row, tmp_path):
     prompts = ["23578>24:"] * 32
     completions = random.Random(0).choices(["3*8", "2+7+3*5", "2*5", "7+8", "+"], k=32)
     ids = [tokenizer(text).input_ids for text in completions]
-    state = type("State", (), {"global_step": 10})
-    rewards = np.array(function(prompts=prompts, completions=completions, completion_ids=ids, trainer_state=state))
+    rewards = np.array(function(prompts=prompts, completions=completions, completion_ids=ids))
     right = np.array([answer(*pair) is not None for pair in zip(prompts, completions, strict=True)], float)
     groups = right.reshape(2, 16)
     if row == "stock-entropy":
         surprise = -log_probabilities(model, tokenizer, prompts, ids)
-        whole = model(torch.tensor([tokenizer(prompts[0]).input_ids + ids[0]])).logits[0].log_softmax(-1)
+        whole = model(torch.tensor([tokenizer(prompts[0]).input_ids + ids[0]])).logits[0].log_softmax(-1).detach()
         start = len(prompts[0])
         by_hand = -sum(float(whole[start - 1 + i, token]) for i, token in enumerate(ids[0]))
         assert surprise[0] == pytest.approx(by_hand, rel=1e-5)
         assert rewards == pytest.approx(right + ROWS[row].entropy_bonus * surprise)
-    elif row == "best-of-4":
+    else:
         sets = all_sets(16, 4)
         best = groups[:, sets].max(axis=-1)
         expected = np.stack([set_advantages(scores, sets, 16) for scores in best])
         centred = rewards.reshape(2, 16) - rewards.reshape(2, 16).mean(axis=1, keepdims=True)
         assert centred == pytest.approx(expected, abs=1e-9)
-    else:
-        plain = groups - groups.mean(axis=1, keepdims=True)
-        assert rewards.reshape(2, 16) == pytest.approx(plain / plain.std(), abs=1e-9)
 
 
 def test_every_row_trains_and_the_tables_read_it(tmp_path, capsys):
@@ -71,7 +67,7 @@ def test_every_row_trains_and_the_tables_read_it(tmp_path, capsys):
     chosen = {"families": ["programs"], "seeds": [0], "processes": 1, "cache": tmp_path / "cache", "settings": SMALL}
     study.main(out, **chosen)
     assert {file.stem for file in out.glob("*.json")} == {f"programs-{row}-0" for row in ROWS}
-    searched = {(row, rate) for row in ("stock", "polychromic-4") for rate in ("0.0001", "0.01")}
+    searched = {(ROWS[row].rate_of, rate) for row in ROWS if row != "pretrained" for rate in ("0.0001", "0.01")}
     assert {file.stem for file in out.glob("search/*.json")} == {f"programs-{row}-{rate}" for row, rate in searched}
     before = {file: file.stat().st_mtime_ns for file in out.glob("**/*.json")}
     study.main(out, **chosen)
@@ -83,18 +79,19 @@ def test_every_row_trains_and_the_tables_read_it(tmp_path, capsys):
     assert list(cell["scores"]) == ["train", "held-out", "harder"]
     assert list(cell["scores"]["harder"]["pass_at_k"]) == ["1", "2", "4", "8"]
     capsys.readouterr()
-    study_tables.main(out, tmp_path / "figures")
+    study_tables.main(out, figures=tmp_path / "figures")
     printed = capsys.readouterr().out
     assert all(f"| {name} | 1 |" in printed for name in study_tables.NAMES.values())
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {
         "language-study.svg",
+        "language-study-splits.svg",
         "language-study-training.svg",
     }
 
 
-def test_the_best_rate_on_validation_prompts_is_chosen(tmp_path):
+def test_the_lowest_of_the_best_rates_on_validation_prompts_is_chosen(tmp_path):
     (tmp_path / "search").mkdir()
-    scores = {("stock", 1e-4): 0.3, ("stock", 1e-2): 0.2, ("polychromic-4", 1e-4): 0.1, ("polychromic-4", 1e-2): 0.2}
+    scores = {("stock", 1e-4): 0.295, ("stock", 1e-2): 0.3, ("polychromic-4", 1e-4): 0.1, ("polychromic-4", 1e-2): 0.2}
     for (row, rate), score in scores.items():
         cell = study.Cell("chains", row, SMALL.search_seed, rate)
         (tmp_path / cell.file).write_text(json.dumps({"scores": {"validation": {"pass_at_k": {"1": score}}}}))
@@ -104,13 +101,13 @@ def test_the_best_rate_on_validation_prompts_is_chosen(tmp_path):
 
 def test_evaluation_counts_what_the_model_writes(monkeypatch):
     family = FAMILIES["programs"]
-    texts = iter(["r", "r", "sr", "q", "q", "q", "q", "s"])
+    texts = iter(["tii", "itk", "i", "q", "q", "i", "", "d"])
     monkeypatch.setattr(study, "complete", lambda *_: list(texts))
-    prompts = ["3142>2413,2075>5702:", "3142>1234,2075>0257:"]
+    prompts = ["3>11,5>17:", "1>2,2>4:"]
     scores = study.evaluate(torch.nn.Identity(), None, family, prompts, 4)
     assert scores["successes"] == [2, 1]
     assert scores["pass_at_k"] == {"1": 0.375, "2": 0.6667, "4": 1.0}  # (1/2 + 1/4)/2, (5/6 + 1/2)/2
-    assert scores["distinct_right"]["4"] == 1.0
+    assert scores["distinct_right"]["4"] == 1.5
 
 
 def test_mistakes_are_named(tmp_path):

@@ -44,12 +44,15 @@ def test_a_whole_demonstration_with_a_model_from_a_folder(tmp_path, capsys):
     tokenizer = character_tokenizer(string.ascii_letters + " .")
     tokenizer.save_pretrained(tmp_path / "model")
     tiny_llama(tokenizer, 0, width=16).save_pretrained(tmp_path / "model")
-    settings = Settings(model=str(tmp_path / "model"), steps=2, lora_layers=1, eval_completions=4, cooler=(0.5,))
+    settings = Settings(
+        model=str(tmp_path / "model"), steps=2, lora_layers=1, eval_completions=4, cooler=(0.5,), hotter=(2.0,)
+    )
     out = tmp_path / "out"
     open_questions.main(out, seeds=[0], processes=1, settings=settings)
     results = json.loads((out / "results.json").read_text())
     assert [(run["method"], run["seed"]) for run in results["runs"]] == [("before", 0), ("grpo", 0), ("polychromic", 0)]
     for run in results["runs"]:
+        assert list(run["temperatures"]) == {"before": [], "grpo": ["2.0"], "polychromic": ["0.5"]}[run["method"]]
         assert len(run["training_success"]) == (0 if run["method"] == "before" else 2)
         for given in run["answers"].values():
             assert sum(given["right"].values()) + len(given["wrong"]) == 4
@@ -68,8 +71,8 @@ def test_a_whole_demonstration_with_a_model_from_a_folder(tmp_path, capsys):
 def test_the_table_by_hand():
     def run(method, seed, right, wrong):
         given = {"animal": {"right": right, "wrong": ["x"] * wrong}}
-        cooler = {"0.8": {"animal": {"right": {"cat": 3, "dog": 1}, "wrong": []}}}
-        return {"method": method, "seed": seed, "answers": given, "cooler": cooler}
+        other = {"0.8" if method == "polychromic" else "2.0": {"animal": {"right": {"cat": 3, "dog": 1}, "wrong": []}}}
+        return {"method": method, "seed": seed, "answers": given, "temperatures": other}
 
     runs = [
         run("grpo", 0, {"cat": 4}, 0),
@@ -79,6 +82,7 @@ def test_the_table_by_hand():
     table = open_questions_figure.table({"settings": {"questions": ["animal"]}, "runs": runs})
     assert "| animal | stock GRPO | 0.75 | 1.0 |" in table
     assert "| mean | polychromic | 0.50 | 3.0 |" in table
+    assert "| mean | stock GRPO, temperature 2.0 | 1.00 | 2.0 |" in table
     assert table.endswith("| mean | polychromic, temperature 0.8 | 1.00 | 2.0 |")
 
 

@@ -19,6 +19,7 @@ from runs import PROMPTS, Record, arguments, digit_share, enumerated_batch, firs
 from tiny_llama import character_tokenizer, tiny_llama
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
+from polychromic import UserError
 from polychromic.integrations.trl import (
     PolychromicReward,
     check_trainer,
@@ -291,3 +292,35 @@ def test_rloo(tmp_path, group, beta):
     settings = {"num_generations": group, "per_device_train_batch_size": 2 * group, "beta": beta}
     settings["per_device_eval_batch_size"] = group
     compare(tmp_path, {**settings, **SGD, "learning_rate": 0.5}, rloo=True)
+
+
+class Anneals(GRPOTrainer):
+    """A stock trainer with its own scaling, whose advantages give way to the enumeration's, less and less so."""
+
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        texts = self.processing_class.batch_decode(output["completion_ids"], skip_special_tokens=True)
+        sets = enumerated_batch([row["prompt"] for row in inputs], texts, self.num_generations)
+        weight = self.weights[self.state.global_step]
+        sets = torch.tensor(sets / (sets.std() + 1e-4), dtype=torch.float32)
+        output["advantages"] = weight * sets + (1 - weight) * output["advantages"]
+        return output
+
+
+@pytest.mark.parametrize(("share", "weights"), [(1.0, [1.0, 0.75, 0.5, 0.25]), (0.5, [1.0, 0.5, 0.0, 0.0])])
+def test_annealed_training_ends_as_stock_grpo(tmp_path, share, weights):
+    settings = {"max_steps": 4, "loss_type": "dr_grpo", **SGD}
+    chosen = {"anneal": share, "scale": "batch"}
+    found, record, moved, _ = ours(tmp_path / "ours", settings, reward_settings=chosen)
+    expected, other, _ = trained(GRPOConfig, Anneals, tmp_path / "reference", digit_share, settings, weights=weights)
+    same_weights(found, expected, moved)
+    for step, same in zip(record.steps, other.steps, strict=True):
+        # Where all rewards of a group are equal, TRL divides the rounding of its 32-bit mean by 1e-4.
+        np.testing.assert_allclose(np.sort(step["used_here"]), np.sort(same["used_here"]), rtol=1e-5, atol=1e-4)
+    logged = [row["polychromic/set_weight"] for row in record.trainer.state.log_history if "loss" in row]
+    assert logged == weights
+
+
+def test_annealing_is_for_grpo(tmp_path):
+    with pytest.raises(UserError, match="anneal is 1 with RLOOTrainer"):
+        ours(tmp_path, {}, rloo=True, reward_settings={"anneal": 1.0, "scale": "batch"})

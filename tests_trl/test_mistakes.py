@@ -228,3 +228,10 @@ def test_equal_prompts_may_be_different_groups(attached):
 
 def test_the_dataset_of_these_tests_repeats_prompts():
     assert len(set(PROMPTS)) < len(PROMPTS)
+
+
+def test_annealing_needs_advantages_of_one_size():
+    with pytest.raises(UserError, match=r"anneal is 0\.5 with scale 1\.0; scale must be 'batch'"):
+        reward(anneal=0.5)
+    with pytest.raises(UserError, match="anneal is 2"):
+        reward(anneal=2.0, scale="batch")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from test_verl import data_of, first_letter, make_batch, responses_of
+from test_verl import data_of, first_letter, make_batch, responses_of, without_rows
 from verl.trainer.ppo.ray_trainer import compute_advantage
 
 from polychromic import UserError
@@ -38,6 +38,14 @@ def test_a_reward_that_is_not_a_number_outside_of_the_mask_is_seen():
     batch = make_batch()
     batch.scores[7, -1] = float("nan")
     assert "NaN" in refused(batch)
+
+
+def test_rewards_of_a_group_that_is_skipped_are_seen():
+    batch = make_batch()
+    few = np.flatnonzero(batch.uids == "uid1")
+    batch = without_rows(batch, few[:5])
+    batch.scores[np.flatnonzero(batch.uids == "uid1")[0], 0] = float("nan")
+    assert "NaN for a response of group uid1" in refused(batch, {"incomplete_groups": "skip"})
 
 
 def test_whole_numbers_and_truths_are_rewards():

@@ -18,6 +18,7 @@ from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.trainer.ppo.v1 import get_trainer_cls
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from polychromic import UserError, polychromic_advantages
@@ -144,17 +145,21 @@ def test_judges_see_prompts_and_whole_groups():
     np.testing.assert_allclose(data.batch["advantages"], expected_of(batch)[:, None] * batch.mask.numpy(), **CLOSE)
 
 
-def test_a_judge_that_fails_for_a_group_leaves_it_out():
-    batch = make_batch()
-    uid_of = {id(text): uid for text, uid in zip(batch.texts, batch.uids, strict=True)}
+def judged_but_for(uid, batch):
+    """Settings with a judge that fails for the group `uid`."""
+    lost = {id(text) for text, other in zip(batch.texts, batch.uids, strict=True) if other == uid}
 
     def judge(_prompt, texts):
-        if uid_of[id(texts[0])] == "uid1":
+        if id(texts[0]) in lost:
             raise ConnectionError("no route")
         return [first_letter(text) for text in texts]
 
-    section = {"key": None, "judge": judge, "on_failure": "skip", "calls": {"retries": 1, "wait": 0.001}}
-    responses = responses_of(batch, section)
+    return {"key": None, "judge": judge, "on_failure": "skip", "calls": {"retries": 1, "wait": 0.001}}
+
+
+def test_a_judge_that_fails_for_a_group_leaves_it_out():
+    batch = make_batch()
+    responses = responses_of(batch, judged_but_for("uid1", batch))
     with responses_for_estimator(responses):
         data = compute_advantage(data_of(batch), adv_estimator="polychromic")
     expected = np.where(batch.uids == "uid1", 0.0, expected_of(batch))
@@ -216,6 +221,54 @@ def test_incomplete_groups_are_an_error_or_skipped():
     assert responses.metrics["polychromic/incomplete_groups"] == 1
 
 
+@pytest.mark.parametrize(
+    ("share", "passed", "weight"),
+    [(1.0, 0.0, 1.0), (1.0, 0.25, 0.75), (0.5, 0.25, 0.5), (0.75, 0.5, 1 / 3), (0.5, 0.5, 0.0), (0.5, 0.9, 0.0)],
+)
+def test_sets_give_way_to_verls_own_grpo(share, passed, weight):
+    """Of groups of 8, 6, 4 and 1 responses; the last two have no sets."""
+    batch = make_batch(groups=4)
+    lost = {"uid1": 2, "uid2": 4, "uid3": 7}
+    batch = without_rows(batch, [row for uid in lost for row in np.flatnonzero(batch.uids == uid)[: lost[uid]]])
+    section = {"scale": "batch", "anneal": share, "incomplete_groups": "skip"}
+    responses = responses_of(batch, section, passed=passed)
+    with responses_for_estimator(responses):
+        data = compute_advantage(data_of(batch), adv_estimator="polychromic")
+    small = np.isin(batch.uids, ["uid2", "uid3"])
+    sets = np.zeros(len(batch.texts))
+    sets[~small] = expected_of(without_rows(batch, np.flatnonzero(small)))
+    sets = (sets / (sets.std() + 1e-4))[:, None] * batch.mask.numpy()
+    grpo, _ = core_algos.compute_grpo_outcome_advantage(
+        batch.scores, batch.mask, batch.uids, norm_adv_by_std_in_grpo=True
+    )
+    assert np.abs(sets - grpo.numpy()).max() > 0.1
+    expected = weight * sets + (1 - weight) * grpo.numpy()
+    # verl's own are those of 32-bit floats.
+    np.testing.assert_allclose(data.batch["advantages"], expected, rtol=0, atol=5e-6)
+    assert responses.metrics["polychromic/set_weight"] == pytest.approx(weight)
+
+
+def test_groups_without_a_verdict_have_grpo_alone():
+    batch = make_batch()
+    section = {**judged_but_for("uid1", batch), "scale": "batch", "anneal": 1.0}
+    responses = responses_of(batch, section, passed=0.25)
+    with responses_for_estimator(responses):
+        found = compute_advantage(data_of(batch), adv_estimator="polychromic").batch["advantages"]
+    grpo, _ = core_algos.compute_grpo_outcome_advantage(batch.scores, batch.mask, batch.uids)
+    lost = batch.uids == "uid1"
+    np.testing.assert_allclose(found[lost], 0.25 * grpo[lost], rtol=0, atol=5e-6)
+
+
+def test_annealing_needs_to_know_how_much_of_the_run_has_passed():
+    batch = make_batch()
+    responses = responses_of(batch, {"scale": "batch", "anneal": 0.5})
+    with (
+        responses_for_estimator(responses),
+        pytest.raises(UserError, match=r"polychromic\.anneal is 0\.5, but .* passed"),
+    ):
+        compute_advantage(data_of(batch), adv_estimator="polychromic")
+
+
 def test_rewards_out_of_range_and_their_rescaling():
     batch = make_batch()
     batch.scores *= 4
@@ -254,7 +307,7 @@ def trainer_for(section=(), cls=PolychromicPPOTrainer, **changes):
     overrides = [f"polychromic.{name}={value}" for name, value in changes.items()]
     config = composed(("polychromic.key=polychromic.integrations.keys:last_number", *section, *overrides), CONFIG)
     trainer = cls(config)
-    trainer.tokenizer, trainer.global_steps = Letters(), 5
+    trainer.tokenizer, trainer.global_steps, trainer.total_training_steps = Letters(), 5, 8
     return trainer
 
 
@@ -355,7 +408,8 @@ def test_keys_see_the_same_trajectories_as_with_trl():
             np.testing.assert_array_equal(comparison.likeness([comparison.of_completions(adapter)]).labels, [labels])
 
 
-def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
+@pytest.fixture
+def queued(transfer_queue):
     """Groups of 8, shuffled; some sessions with two outputs; a tool's tokens masked; a batch that verl has padded."""
     rng = np.random.default_rng(3)
     rows = []
@@ -391,7 +445,17 @@ def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
     batch = upsample_batch_to_divisible_size(batch, 7, eos_token_id=1)
     assert len(batch) % 7 == 0
     assert len(batch) > len(rows)
+    yield rows, batch
+    transfer_queue.kv_clear(keys=batch.keys, partition_id="train")
 
+
+def stored_advantages(transfer_queue, batch):
+    stored = transfer_queue.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["advantages"])
+    return [values.numpy() for values in stored["advantages"].unbind()]
+
+
+def test_the_trainer_with_verls_transfer_queue(transfer_queue, queued, monkeypatch):
+    rows, batch = queued
     trainer = trainer_for(preset="poly-epo")
     seen = set()
 
@@ -404,8 +468,7 @@ def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
     metrics = {}
     trainer._compute_advantage(batch, metrics)
     assert seen == {(f"question of uid-{group}", session, 3) for group in range(3) for session in range(8)}
-    stored = transfer_queue.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["advantages", "returns"])
-    found = [values.numpy() for values in stored["advantages"].unbind()]
+    found = stored_advantages(transfer_queue, batch)
 
     final = {}
     for uid, session, place, responses, _, reward in rows:
@@ -426,7 +489,30 @@ def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
     for padding in found[len(rows) :]:
         np.testing.assert_array_equal(padding, 0)
     assert metrics["polychromic/raw_reward"] == pytest.approx(np.mean([final[key][2] for key in sessions]), abs=1e-6)
-    transfer_queue.kv_clear(keys=batch.keys, partition_id="train")
+
+
+def test_the_trainer_ends_as_verls_with_grpo(transfer_queue, queued, monkeypatch):
+    rows, batch = queued
+    grpo = ("algorithm.adv_estimator=grpo", "trainer.v1.trainer_mode=sync")
+    PPOTrainerSync(composed(grpo, CONFIG))._compute_advantage(batch, {})
+    stock = stored_advantages(transfer_queue, batch)
+    trainer = trainer_for()
+    annealed = section_settings({"key": first_letter, "scale": "batch", "anneal": 0.5})
+    monkeypatch.setattr(trainer, "polychromic", annealed)
+    found = {}
+    for step, weight in ((1, 1.0), (3, 0.5), (5, 0.0), (8, 0.0)):
+        trainer.global_steps = step
+        metrics = {}
+        trainer._compute_advantage(batch, metrics)
+        assert metrics["polychromic/set_weight"] == weight
+        found[step] = stored_advantages(transfer_queue, batch)
+    for row in range(len(rows)):
+        np.testing.assert_allclose(found[3][row], (found[1][row] + stock[row]) / 2, rtol=0, atol=5e-6)
+        for step in (5, 8):
+            np.testing.assert_allclose(found[step][row], stock[row], rtol=0, atol=5e-6)
+    assert max(np.abs(found[1][row] - stock[row]).max() for row in range(len(rows))) > 0.1
+    for padding in found[3][len(rows) :]:
+        np.testing.assert_array_equal(padding, 0)
 
 
 # Settings
@@ -438,6 +524,13 @@ def test_the_trainer_with_verls_transfer_queue(transfer_queue, monkeypatch):
         (["algorithm.adv_estimator=grpo"], "algorithm.adv_estimator is 'grpo'"),
         (["trainer.v1.trainer_mode=sync"], "trainer.v1.trainer_mode is 'sync'; .* 'polychromic_colocate_async'"),
         (["+polychromic.scale=group"], "scale is 'group'"),
+        (["+polychromic.anneal=1.5"], "anneal is 1.5; it must be between 0 and 1"),
+        (["+polychromic.anneal=true"], "anneal is True; it must be a number between 0 and 1"),
+        (["+polychromic.anneal=0.5"], "anneal is 0.5 with scale 1.0; scale must be 'batch'"),
+        (
+            ["+polychromic.anneal=0.5", "+polychromic.scale=batch", "algorithm.norm_adv_by_std_in_grpo=false"],
+            "algorithm.norm_adv_by_std_in_grpo is False with polychromic.anneal 0.5; it must be True",
+        ),
         (["+polychromic.calls.tries=2"], "polychromic.calls.tries is not a setting; choose from concurrency"),
         (["+polychromic.on_failure=skip"], "are for judge and equivalent"),
         (["trainer.use_v1=false"], "trainer.use_v1 is False"),
@@ -530,6 +623,14 @@ def test_check_of_a_configuration(capsys):
     assert "verl's own validation of the configuration  passed" in output
     assert "polychromic.key  polychromic.integrations.keys:calculations" in output
     assert "polychromic.credit  mean" in output
+
+
+def test_check_of_annealing(capsys):
+    command = ["verl-check", "--config", str(CONFIG), "+polychromic.anneal=0.75"]
+    assert polychromic_command([*command, "+polychromic.scale=batch"]) == 0
+    assert "polychromic.anneal  0.75" in capsys.readouterr().out
+    assert polychromic_command(command) == 2
+    assert "anneal is 0.75 with scale 1.0; scale must be 'batch'" in capsys.readouterr().err
 
 
 def test_check_of_overrides(capsys):

@@ -52,13 +52,14 @@ class Settings:
         steps: of training.
         num_generations: completions of a question, a group.
         set_size: completions of a set, for the polychromic runs.
-        learning_rate: constant.
+        learning_rate, schedule: the first rate, and how it changes; both as in TRL.
         max_tokens: of an answer, with its end.
         top_p: tokens are drawn from the likeliest, which together have this share; in training and after it.
         homogeneous_zero: whether a set of answers that are all alike scores 0, for the polychromic runs.
         lora_layers: the last layers, which are trained; the others stay as they are, and cost no backward pass.
         eval_completions: answers to each question after training.
-        cooler: lower temperatures at which the questions are asked too, to compare the methods at equal success.
+        cooler: lower temperatures at which the polychromic runs are asked too, to compare the methods at equal success.
+        hotter: higher ones for the stock runs: does more noise bring their other answers back?
     """
 
     model: str = SMOLLM2
@@ -68,11 +69,13 @@ class Settings:
     set_size: int = 4
     homogeneous_zero: bool = False
     learning_rate: float = 1e-3
+    schedule: str = "constant"
     max_tokens: int = 5
     top_p: float = 0.9
     lora_layers: int = 8
     eval_completions: int = 64
     cooler: tuple[float, ...] = (0.8, 0.6, 0.4)
+    hotter: tuple[float, ...] = (1.5,)
 
 
 def right_word(question: str, completion: str) -> str | None:
@@ -138,18 +141,23 @@ def answers(
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         for question in settings.questions:
-            prompt = tokenizer(ask(tokenizer, question), return_tensors="pt", add_special_tokens=False)
+            prompt = tokenizer(ask(tokenizer, question), return_tensors="pt", add_special_tokens=False).input_ids
+            # The question is read once for all of its answers.
+            read = model(prompt[:, :-1], use_cache=True).past_key_values
+            read.batch_repeat_interleave(settings.eval_completions)
+            prompts = prompt.repeat(settings.eval_completions, 1)
             rows = model.generate(
-                **prompt,
+                prompts,
+                attention_mask=torch.ones_like(prompts),
+                past_key_values=read,
                 do_sample=True,
                 top_k=0,
                 top_p=settings.top_p,
                 temperature=temperature,
                 max_new_tokens=settings.max_tokens,
-                num_return_sequences=settings.eval_completions,
                 pad_token_id=tokenizer.pad_token_id,
             )
-            texts = tokenizer.batch_decode(rows[:, prompt.input_ids.shape[1] :], skip_special_tokens=True)
+            texts = tokenizer.batch_decode(rows[:, prompt.shape[1] :], skip_special_tokens=True)
             words = [right_word(question, text) for text in texts]
             right = Counter(word for word in words if word is not None)
             wrong = [text for text, word in zip(texts, words, strict=True) if word is None]
@@ -199,7 +207,7 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
             "max_completion_length": settings.max_tokens,
             "top_p": settings.top_p,
             "learning_rate": settings.learning_rate,
-            "lr_scheduler_type": "constant",
+            "lr_scheduler_type": settings.schedule,
             "beta": 0.0,
             "seed": seed,
             "use_cpu": True,
@@ -239,12 +247,13 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
             trainer.train()
             model = trainer.model.eval()
     given = answers(model, tokenizer, settings, seed)
+    others = {"polychromic": settings.cooler, "grpo": settings.hotter}.get(method, ())
     return {
         "method": method,
         "seed": seed,
         "settings": json.loads(json.dumps(asdict(settings))),
         "answers": given,
-        "cooler": {str(low): answers(model, tokenizer, settings, seed, low) for low in settings.cooler},
+        "temperatures": {str(other): answers(model, tokenizer, settings, seed, other) for other in others},
         "training_success": [round(share, 3) for share in curve],
         "seconds": round(time.monotonic() - start, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),

@@ -40,7 +40,7 @@ def means(runs: Sequence[Given], questions: Sequence[str]) -> tuple[float, float
 
 
 def table(results: dict[str, Any]) -> str:
-    """Means over seeds by question and method, and over questions; last what lower temperatures make of them."""
+    """Means over seeds by question and method, and over questions; last what other temperatures make of them."""
     questions = results["settings"]["questions"]
     by_method = {method: [run for run in results["runs"] if run["method"] == method] for method in NAMES}
     lines = ["| question | | success | different right answers |\n|---|---|---|---|"]
@@ -50,10 +50,10 @@ def table(results: dict[str, Any]) -> str:
             if runs:
                 success, different = means([run["answers"] for run in runs], asked)
                 lines.append(f"| {question} | {NAMES[method]} | {success:.2f} | {different:.1f} |")
-    sets = by_method["polychromic"]
-    for temperature in sets[0]["cooler"] if sets else ():
-        success, different = means([run["cooler"][temperature] for run in sets], questions)
-        lines.append(f"| mean | polychromic, temperature {temperature} | {success:.2f} | {different:.1f} |")
+    for method, runs in by_method.items():
+        for temperature in runs[0]["temperatures"] if runs else ():
+            success, different = means([run["temperatures"][temperature] for run in runs], questions)
+            lines.append(f"| mean | {NAMES[method]}, temperature {temperature} | {success:.2f} | {different:.1f} |")
     return "\n".join(lines)
 
 

@@ -5,9 +5,10 @@
 
 A tiny Llama learns three families of prompts from examples (`families.py`), and is then trained by TRL's unmodified
 `GRPOTrainer` in the ways of `study_rows.py`. First the learning rate is chosen, with a seed and prompts that nothing
-else uses: the same rates are tried for stock GRPO and for polychromic sets of 4, and the other rows take over the rate
-of the one they vary. A cell is a family, a row and a seed; every cell is a file in the output folder with its settings
-and what it cost. Cells that are there are kept, so the command may be interrupted and given again.
+else uses: the same rates are tried for stock GRPO and for polychromic sets of 4, constant and annealed, and the other
+rows take over the rate of the one they vary. A cell is a family, a row and a seed; every cell is a file in the output
+folder with its settings and what it cost. Cells that are there are kept, so the command may be interrupted and given
+again.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer
 MAIN_ROWS = ("pretrained", "stock", "polychromic-4", "polychromic-4-annealed")
 TEMPERATURES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5)
 LARGEST_BATCH = 4096
+RATE_NOISE = 0.01  # differences in pass@1 of a single run that say nothing
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Settings:
         pretraining_texts, pretraining_steps: of next-token training on right answers, 128 texts a step.
         steps: of reinforcement learning.
         batch_size: completions a step, in every row.
-        learning_rates: to choose from, by pass@1 on validation prompts; they fall linearly to 0, TRL's default.
+        learning_rates: to choose from (`chosen_rate`); they fall linearly to 0, TRL's default.
         search_seed: of the runs to choose from.
         train_prompts, test_prompts: in the split that is trained on, and in each of the two that are not.
         attempts: completions of a prompt in the last evaluation.
@@ -68,7 +70,7 @@ class Settings:
     pretraining_texts: int = 100_000
     pretraining_steps: int = 4_000
     steps: int = 600
-    batch_size: int = 256
+    batch_size: int = 128
     learning_rates: tuple[float, ...] = (1e-4, 2e-4, 4e-4)
     search_seed: int = 100
     train_prompts: int = 1_000
@@ -235,6 +237,9 @@ def run_cell(cell: Cell, rate: float, settings: Settings, cache: Path) -> dict[s
                 "report_to": [],
                 "disable_tqdm": True,
             }
+            if row.beta:  # the trainer loads what the KL penalty refers to from where the model came from
+                model.config._name_or_path = str(Path(folder, "pretrained"))
+                model.save_pretrained(model.config._name_or_path)
             functions, config = rewards_and_config(row, family.answer, model, tokenizer, arguments)
             trainer = GRPOTrainer(
                 model=model,
@@ -276,14 +281,17 @@ def run_cell(cell: Cell, rate: float, settings: Settings, cache: Path) -> dict[s
 
 
 def chosen_rate(out: Path, family: str, row: str, settings: Settings) -> float:
-    """The learning rate with the best pass@1 on validation prompts, for the row of the search that a row refers to."""
+    """The learning rate for a row, by pass@1 on validation prompts of the row of the search that it refers to.
+
+    The lowest of those within `RATE_NOISE` of the best: one run tells no more, and a low rate changes the model less.
+    """
     if len(settings.learning_rates) == 1:
         return settings.learning_rates[0]
     found = {}
     for rate in settings.learning_rates:
         cell = Cell(family, ROWS[row].rate_of, settings.search_seed, rate)
         found[rate] = json.loads((out / cell.file).read_text())["scores"][VALIDATION]["pass_at_k"]["1"]
-    return max(found, key=lambda rate: found[rate])
+    return min(rate for rate in found if found[rate] >= max(found.values()) - RATE_NOISE)
 
 
 def _plain(settings: Settings) -> Any:
@@ -291,9 +299,7 @@ def _plain(settings: Settings) -> Any:
     return json.loads(json.dumps(asdict(settings)))
 
 
-def stages(
-    families: Sequence[str], rows: Sequence[str], seeds: Sequence[int], settings: Settings
-) -> tuple[list[Cell], ...]:
+def stages(families: Sequence[str], rows: Sequence[str], seeds: Sequence[int], settings: Settings) -> list[list[Cell]]:
     """What must be done before what; in each, the most important first."""
     searched = dict.fromkeys(ROWS[row].rate_of for row in rows if row != "pretrained")
     rates = settings.learning_rates if len(settings.learning_rates) > 1 else ()
@@ -301,12 +307,16 @@ def stages(
     search = [
         Cell(family, row, settings.search_seed, rate) for rate in rates for row in searched for family in families
     ]
-    first = [Cell(family, rows[0], seed) for family in families for seed in seeds]
-    main = [Cell(family, row, seed) for seed in seeds for family in families for row in rows[1:] if row in MAIN_ROWS]
     rest = [
         Cell(family, row, seed) for row in rows[1:] if row not in MAIN_ROWS for seed in seeds for family in families
     ]
-    return search[: len(families)], search[len(families) :], first, main + rest
+    found = [search[: len(families)], search[len(families) :]]
+    for start in range(0, len(seeds), 2):  # whole seeds early, and work for two cores
+        pair = seeds[start : start + 2]
+        found.append([Cell(family, rows[0], seed) for seed in pair for family in families])
+        main = [row for row in rows[1:] if row in MAIN_ROWS]
+        found.append([Cell(family, row, seed) for seed in pair for family in families for row in main])
+    return [*found, rest]
 
 
 def _run(cell: Cell, out: Path, settings: Settings, cache: Path, command: str) -> str:

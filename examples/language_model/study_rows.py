@@ -11,7 +11,6 @@ import torch
 from same_answers import labels
 from trl import GRPOConfig
 
-from polychromic import polychromic_advantages
 from polychromic.core.closed_form import best_of_sets_with
 from polychromic.integrations.trl import PolychromicReward, polychromic_grpo_config
 
@@ -27,12 +26,13 @@ class Row:
     """One way to train.
 
     Attributes:
-        objective: 'pretrained' (no training), 'grpo', 'best-of', 'polychromic', or 'annealed' from that to GRPO.
+        objective: 'pretrained' (no training), 'grpo', 'best-of' or 'polychromic'.
         set_size: completions of a set.
         group_size: completions of a prompt; larger than a set.
         beta: of the trainer's KL penalty.
         entropy_bonus: reward for each nat of -log p(answer).
         scale: of polychromic advantages.
+        anneal: the share of training over which they give way to those of stock GRPO.
         rate_of: the row of the search whose learning rate is used.
     """
 
@@ -42,6 +42,7 @@ class Row:
     beta: float = 0.0
     entropy_bonus: float = 0.0
     scale: float | str = "batch"
+    anneal: float = 0.0
     rate_of: str = "stock"
 
 
@@ -50,7 +51,7 @@ ROWS = {
     "pretrained": Row("pretrained"),
     "stock": Row("grpo"),
     "polychromic-4": Row("polychromic", **SETS),
-    "polychromic-4-annealed": Row("annealed", **SETS),
+    "polychromic-4-annealed": Row("polychromic", anneal=0.75, rate_of="polychromic-4-annealed"),
     "stock-kl": Row("grpo", beta=BETA),
     "polychromic-4-kl": Row("polychromic", beta=BETA, **SETS),
     "polychromic-8": Row("polychromic", set_size=8, **SETS),
@@ -74,6 +75,7 @@ def rewards_and_config(row: Row, answer: Answer, model: Any, tokenizer: Any, arg
             judge=lambda prompt, completions: labels([answer(prompt, text) for text in completions]),
             set_size=row.set_size,
             scale=row.scale,
+            anneal=row.anneal,
         )
         return reward.funcs, polychromic_grpo_config(**arguments)
     if row.objective == "grpo" and not row.entropy_bonus:
@@ -92,28 +94,7 @@ def rewards_and_config(row: Row, answer: Answer, model: Any, tokenizer: Any, arg
         # sets.
         return best_of_sets_with(returns, row.set_size).ravel().tolist()
 
-    def annealed(prompts: list[str], completions: list[str], trainer_state: Any, **_: Any) -> list[float]:
-        answers = [answer(*pair) for pair in zip(prompts, completions, strict=True)]
-        right = np.array([found is not None for found in answers], float).reshape(-1, row.group_size)
-        groups = [labels(answers[start : start + row.group_size]) for start in range(0, len(answers), row.group_size)]
-        codes = np.array([_codes(group) for group in groups])
-        sets = polychromic_advantages(right, codes, set_size=row.set_size)
-        plain = right - right.mean(axis=1, keepdims=True)
-        share = trainer_state.global_step / arguments["max_steps"]
-        return ((1 - share) * _unit(sets) + share * _unit(plain)).ravel().tolist()
-
-    function = {"best-of": best_of, "annealed": annealed}[row.objective]
-    return [function], GRPOConfig(**arguments, scale_rewards="none")
-
-
-def _codes(values: list[Hashable | None]) -> list[int]:
-    seen: dict[Hashable | None, int] = {}
-    return [seen.setdefault(value, len(seen)) for value in values]
-
-
-def _unit(advantages: np.ndarray) -> np.ndarray:
-    """Scaled by one number for the whole batch, which leaves the direction of the update as it is."""
-    return advantages / max(float(advantages.std()), 1e-8)
+    return [best_of], GRPOConfig(**arguments, scale_rewards="none")
 
 
 @torch.no_grad()

@@ -22,8 +22,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 FAMILIES = ("countdown", "chains", "programs")
-STOCK, SETS = "stock", "polychromic-4"  # what the claim is about
+STOCK, SETS, ANNEALED = "stock", "polychromic-4", "polychromic-4-annealed"  # what the claim is about
 CLOSE = 0.03  # how far behind stock GRPO's pass@1 the claim allows, a mean over seeds
+PLANNED_SEEDS = 5
 SPLITS = ("train", "held-out", "harder")
 NAMES = {
     "pretrained": "pretrained",
@@ -39,7 +40,7 @@ NAMES = {
     "polychromic-4-kl-unscaled": "polychromic, sets of 4, + KL, advantages not scaled",
     "polychromic-4-annealed": "polychromic, sets of 4, annealed to GRPO",
 }
-COLOURS = {"pretrained": "#4c78a8", "stock": "#7f7f7f", "polychromic-4": "#d6336c"}
+COLOURS = {"pretrained": "#4c78a8", STOCK: "#7f7f7f", SETS: "#d6336c", ANNEALED: "#e8a33d"}
 Cells = dict[tuple[str, str], dict[int, dict[str, Any]]]
 
 
@@ -141,7 +142,7 @@ def verdict(cells: Cells, family: str, row: str = SETS) -> str:
     return f"**{'earned' if close and many and distinct else 'not earned'}**: {', '.join(words)}"
 
 
-def verdict_table(cells: Cells, rows: Sequence[str] = (SETS, "polychromic-4-annealed")) -> str:
+def verdict_table(cells: Cells, rows: Sequence[str] = (SETS, ANNEALED)) -> str:
     """A line a family and row: differences from stock GRPO at equal steps, and the verdict."""
     lines = ["| minus stock GRPO | held-out pass@1 | held-out pass@32 | harder pass@32 | distinct right of 64 | |"]
     lines.append("|---" * 6 + "|")
@@ -158,7 +159,7 @@ _COMPARED = [COLUMNS[index] for index in (1, 3, 7, 5)]
 
 def _signed(difference: tuple[float, float, float]) -> str:
     mean, low, high = difference
-    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{mean:+.3f}" if np.isinf(low) else f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def difference_table(cells: Cells, family: str) -> str:
@@ -222,8 +223,8 @@ def equal_success_table(cells: Cells, family: str) -> str:
     return "\n".join(lines)
 
 
-def rates_table(folder: Path) -> str:
-    """The search: pass@1 on validation prompts by learning rate."""
+def rates_table(folder: Path, cells: Cells) -> str:
+    """The search: pass@1 on validation prompts by learning rate; in bold the rate that the cells have."""
     found: dict[tuple[str, str], dict[float, float]] = {}
     for file in sorted(folder.glob("search/*.json")):
         cell = json.loads(file.read_text())
@@ -233,8 +234,8 @@ def rates_table(folder: Path) -> str:
     lines = ["| validation pass@1 by learning rate | " + " | ".join(f"{rate:g}" for rate in rates) + " |"]
     lines.append("|---" * (len(rates) + 1) + "|")
     for (family, row), scores in found.items():
-        best = max(scores.values())
-        shown = [f"**{scores[r]:.3f}**" if scores[r] == best else f"{scores[r]:.3f}" for r in rates if r in scores]
+        chosen = {cell["rate"] for cell in cells.get((family, row), {}).values()}
+        shown = [f"**{scores[r]:.3f}**" if r in chosen else f"{scores[r]:.3f}" for r in rates if r in scores]
         lines.append(f"| {family}: {NAMES[row]} | " + " | ".join(shown) + " |")
     return "\n".join(lines)
 
@@ -246,7 +247,7 @@ def provenance(folder: Path, cells: Cells) -> str:
     commits = ", ".join(sorted({f"`{cell['commit'][:12]}`" for cell in stored}))
     wanted = [(family, row) for family in FAMILIES for row in NAMES if row != "best-temperature"]
     most = max(len(seeds) for seeds in cells.values())
-    missing = sum(most - len(cells.get(key, {})) for key in wanted)
+    missing = sum(max(0, PLANNED_SEEDS - len(cells.get(key, {}))) for key in wanted)
     left = f" {missing} cells of the plan have not been run yet." if missing else ""
     return (
         f"`make language-study`, seeds 0 to {most - 1}, commit {commits}: {len(stored)} runs, {hours:.1f} CPU hours "
@@ -256,37 +257,44 @@ def provenance(folder: Path, cells: Cells) -> str:
 
 def blocks(folder: Path, cells: Cells) -> dict[str, str]:
     """The text of every mark of the page."""
-    found = {"verdict": verdict_table(cells), "rates": rates_table(folder), "provenance": provenance(folder, cells)}
+    found = {
+        "verdict": verdict_table(cells),
+        "rates": rates_table(folder, cells),
+        "provenance": provenance(folder, cells),
+    }
     for family in FAMILIES:
         tables = (main_table(cells, family), difference_table(cells, family), equal_success_table(cells, family))
         found[family] = "\n\n".join(tables)
     return found
 
 
-def pass_figure(cells: Cells, file: Path) -> None:
-    """pass@k by family and split; a band is the range of the seeds."""
+def pass_figure(cells: Cells, file: Path, splits: Sequence[str] = SPLITS) -> None:
+    """pass@k, a column a family and a row a split; a band is the range of the seeds."""
     families = [family for family in FAMILIES if any(key[0] == family for key in cells)]
     figure, axes = plt.subplots(
-        len(families), len(SPLITS), figsize=(10, 2.8 * len(families)), squeeze=False, layout="constrained", sharey=True
+        len(splits), len(families), figsize=(10, 2.6 * len(splits) + 0.4), squeeze=False, layout="constrained"
     )
-    for line, family in zip(axes, families, strict=True):
-        for axis, split in zip(line, SPLITS, strict=True):
+    for line, split in zip(axes, splits, strict=True):
+        for axis, family in zip(line, families, strict=True):
             for row, colour in COLOURS.items():
                 found = cells.get((family, row))
                 if not found:
                     continue
                 curves = [cell["scores"][split]["pass_at_k"] for cell in found.values()]
                 ks = sorted(map(int, curves[0]))
-                numbers = np.array([[curve[str(k)] for k in ks] for curve in curves])
+                numbers = 100 * np.array([[curve[str(k)] for k in ks] for curve in curves])
                 axis.plot(ks, numbers.mean(axis=0), color=colour, label=NAMES[row], marker="o", markersize=3)
                 axis.fill_between(ks, numbers.min(axis=0), numbers.max(axis=0), color=colour, alpha=0.15, linewidth=0)
             axis.set_xscale("log", base=2)
-            axis.set(title=f"{family}, {split} prompts", ylim=(0, 1.02))
+            axis.set_title(f"{family}, {split} prompts", fontsize=10)
+            axis.set_ylim(0, 102)
             axis.set_xticks(ks, [str(k) for k in ks])
-        line[0].set_ylabel("pass@k")
+            axis.spines[["top", "right"]].set_visible(False)
+        line[0].set_ylabel("% of prompts solved")
     for axis in axes[-1]:
-        axis.set_xlabel("attempts k")
-    axes[0, 0].legend(frameon=False, fontsize=8)
+        axis.set_xlabel("attempts")
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False, fontsize=9)
     _save(figure, file)
 
 
@@ -340,7 +348,8 @@ def main(results: Annotated[Path, tyro.conf.Positional], page: Path | None = Non
         write_page(page, texts)
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
-        pass_figure(cells, figures / "language-study.svg")
+        pass_figure(cells, figures / "language-study.svg", SPLITS[1:])
+        pass_figure(cells, figures / "language-study-splits.svg")
         curve_figure(cells, figures / "language-study-training.svg")
 
 

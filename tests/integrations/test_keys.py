@@ -132,6 +132,14 @@ def test_trajectories_that_differ_in_tool_arguments_alone_differ():
     assert [message["role"] for message in paris.messages] == ["assistant", "tool", "assistant"]
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "thinking"])
+def test_thoughts_are_part_of_the_text(name):
+    """A trainer with a parser hands them over apart; without one, and in verl, they are in the text."""
+    completion = Completion.of([{"role": "assistant", "content": "8", name: "3 + 5"}])
+    assert completion == "<think>\n3 + 5\n</think>\n8"
+    assert Completion.of([{"role": "assistant", "content": "", name: "cut off"}]) != ""
+
+
 def test_a_completion_of_tool_calls_alone_is_not_empty():
     call = {"name": "search", "arguments": '{"q": "x"}'}
     completion = Completion.of([{"role": "assistant", "content": None, "tool_calls": [call]}])

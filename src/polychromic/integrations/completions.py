@@ -30,7 +30,7 @@ class ToolCall(NamedTuple):
 
 
 class Completion(str):
-    """The text of a completion, that is, all that the model has written, calls of tools included.
+    """The text of a completion, that is, all that the model has written, thoughts and calls of tools included.
 
     Attributes:
         prompt: what it answers, as the trainer has it: a string or a list of messages.
@@ -92,8 +92,14 @@ def _written(messages: Sequence[Mapping[str, Any]]) -> str:
     parts: list[str] = []
     for message in messages:
         if message.get("role", "assistant") == "assistant":
-            parts += [content_of(message), *map(_as_text, message.get("tool_calls") or ())]
+            parts += [_thought(message), content_of(message), *map(_as_text, message.get("tool_calls") or ())]
     return "\n".join(part for part in parts if part)
+
+
+def _thought(message: Mapping[str, Any]) -> str:
+    """What the model thought before it answered, between the marks that a trainer with a parser has taken off."""
+    thought = message.get("reasoning_content") or message.get("thinking")
+    return f"<think>\n{thought}\n</think>" if thought else ""
 
 
 def _as_text(call: Mapping[str, Any]) -> str:

@@ -35,6 +35,8 @@ class SetSettings:
         homogeneous_zero: the paper's rule that a set of completions that are all alike has diversity 0, not 1/n.
         scale: what advantages are multiplied by: a number, the same for the whole run, or 'batch', one over their
             standard deviation in the batch. It changes their size, never their proportions.
+        anneal: the share of the run over which the weight of the sets falls linearly from 1 to 0, while that of GRPO's
+            own advantages rises from 0 to 1, so that training ends as stock GRPO; 0: not at all. Needs `scale='batch'`.
     """
 
     set_size: int = 4
@@ -42,6 +44,7 @@ class SetSettings:
     credit: str = "sum"
     homogeneous_zero: bool = True
     scale: float | str = 1.0
+    anneal: float = 0.0
 
     def __post_init__(self) -> None:
         whole_number("set_size", self.set_size, at_least=2, why="one completion alone has no diversity")
@@ -54,6 +57,11 @@ class SetSettings:
             one_of("scale", self.scale, ("batch",))
         else:
             real_number("scale", self.scale, 1e-9, 1e9)
+        if real_number("anneal", self.anneal, 0.0, 1.0) and self.scale != "batch":
+            raise UserError(
+                f"anneal is {self.anneal:g} with scale {self.scale!r}; scale must be 'batch', so that the advantages "
+                "of sets are as large as those of GRPO that take their place"
+            )
         if self.credit == "last" or (self.credit == "mean" and not isinstance(self.num_sets, str)):
             raise UserError(
                 f"credit is {self.credit!r} with num_sets={self.num_sets!r}; such advantages do not add up to zero in "
@@ -86,6 +94,10 @@ class SetSettings:
                 f"credit is 'mean' with {comb(group_size, self.set_size):,} sets in a group, of which some are drawn: "
                 "such advantages do not add up to zero in a group; use credit='sum', or num_sets='all'"
             )
+
+    def weight_after(self, passed: float) -> float:
+        """The weight of the sets when this share of the run has passed; GRPO's own advantages have the rest."""
+        return max(0.0, 1 - passed / self.anneal) if self.anneal else 1.0
 
     def sets_of_kernel(self, group_size: int) -> int | str:
         """How many sets are scored where there is no closed form."""
@@ -128,6 +140,12 @@ def group_advantages(returns: Floats, likeness: Likeness, sets: SetSettings, rng
         homogeneous_zero=sets.homogeneous_zero,
         rng=rng,
     )
+
+
+def grpo_advantages(rewards: Floats) -> Floats:
+    """What GRPO makes of the rewards [G, N] of G groups: less their group's mean, over its standard deviation."""
+    centred = rewards - rewards.mean(axis=-1, keepdims=True)
+    return np.asarray(centred / (rewards.std(axis=-1, ddof=1, keepdims=True) + 1e-4))
 
 
 def scaled(advantages: Floats, scale: float | str) -> Floats:

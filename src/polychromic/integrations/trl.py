@@ -24,7 +24,14 @@ from polychromic.errors import UserError
 from polychromic.integrations.answers import Comparison, reward_bounds, rewards_of, right_answers, threshold_of
 from polychromic.integrations.calls import Calls, is_asynchronous, run_in_loop
 from polychromic.integrations.completions import Completion, content_of
-from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_metrics, scaled
+from polychromic.integrations.group_sets import (
+    PRESETS,
+    SetSettings,
+    group_advantages,
+    group_metrics,
+    grpo_advantages,
+    scaled,
+)
 from polychromic.integrations.rewards import columns_of, combine, each_completion, named_call
 
 __all__ = [
@@ -100,6 +107,9 @@ class PolychromicReward:
             them all.
         scale: what advantages are multiplied by: a number, or 'batch' to make their standard deviation 1, as TRL
             does with its own, so that `beta` and learning rates mean what they mean there.
+        anneal: the share of the run over which the weight of the sets falls linearly from 1 to 0, while that of GRPO's
+            own advantages rises from 0 to 1, so that training ends as stock GRPO; 0: not at all. Needs
+            `scale="batch"`.
         reward_range: (lowest, highest) reward; rewards are mapped linearly from it to [0, 1].
         success_threshold: the reward from which on a completion counts as right in `pass@n`,
             `distinct_right_answers` and `wrong_alike`; not given, the highest reward.
@@ -123,6 +133,7 @@ class PolychromicReward:
         credit: str = "sum",
         homogeneous_zero: bool = True,
         scale: float | str = 1.0,
+        anneal: float = 0.0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         success_threshold: float | None = None,
         seed: int = 0,
@@ -132,7 +143,7 @@ class PolychromicReward:
         self.reward_fn = reward_fn
         self.comparison = Comparison(key, judge, equivalent, embed, similarity_threshold, calls, on_failure)
         self.wrong_alike = flag("wrong_alike", wrong_alike)
-        self.sets = SetSettings(set_size, num_sets, credit, homogeneous_zero, scale)
+        self.sets = SetSettings(set_size, num_sets, credit, homogeneous_zero, scale, anneal)
         self.reward_range = reward_bounds(reward_range)
         self.success_threshold = threshold_of(success_threshold, self.reward_range)
         self.seed = whole_number("seed", seed, at_least=0)
@@ -174,6 +185,10 @@ class PolychromicReward:
             raw, returns, [[rows[i][3] for i in group] for group in groups], [rows[group[0]][4] for group in groups],
             self._generator(training, trainer.state.global_step),
         )  # fmt: skip
+        if self.sets.anneal and training:
+            passed = trainer.state.global_step / trainer.state.max_steps
+            metrics["set_weight"] = weight = self.sets.weight_after(passed)
+            advantages = weight * advantages + (1 - weight) * grpo_advantages(raw)
         _log(trainer, training, metrics)
         first = sum(len(part) for part in parts[: trainer.accelerator.process_index])
         here = slice(first, first + len(completions))
@@ -346,6 +361,8 @@ def check_trainer(trainer: Any) -> Any:
                 "rewards are combined inside reward_fn, before sets are scored (combine does it), and all others are "
                 "logged only"
             )
+    if (anneal := reward.sets.anneal) and base is not GRPOTrainer:
+        raise UserError(f"anneal is {anneal:g} with {base.__name__}; it ends in GRPO's advantages: give 0 here")
     size, by_kernel = trainer.num_generations, reward.comparison.by_kernel
     reward.sets.check_group_size("num_generations", size, by_kernel=by_kernel)
     if by_kernel and isinstance(drawn := reward.sets.sets_of_kernel(size), int) and reward.sets.num_sets == "auto":

@@ -42,6 +42,7 @@ class ShowsResponses:
     config: Any
     tokenizer: Any
     global_steps: int
+    total_training_steps: int
     local_trigger_step: int
 
     def __init__(self, config: Any) -> None:
@@ -81,6 +82,7 @@ class ShowsResponses:
             settings=self.polychromic,
             draw=(int(self.global_steps), int(self.local_trigger_step)),
             metrics={},
+            passed=(self.global_steps - 1) / self.total_training_steps,  # verl counts from 1
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from verl.trainer.ppo.core_algos import register_adv_est
+from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage, register_adv_est
 
 from polychromic.core.checks import Floats, Ints
 from polychromic.errors import UserError
@@ -35,6 +35,7 @@ class Responses(NamedTuple):
         draw: numbers that no other batch of the run has, for the random sets: the global step and, where a step has
             several batches, which of them.
         metrics: filled in by the estimator, for the logs.
+        passed: the share of the run that has passed, for `anneal`; None: not known.
     """
 
     completions: Sequence[str]
@@ -44,6 +45,7 @@ class Responses(NamedTuple):
     settings: VerlSettings
     draw: tuple[int, ...]
     metrics: dict[str, float]
+    passed: float | None = None
 
 
 PER_ROW = ("completions", "sessions", "places", "padding")
@@ -94,36 +96,34 @@ def advantages_of_rows(rewards: Floats, uids: Sequence[Any], responses: Response
     """The advantage of each row: of its session's last output, among those of its group; 0 for padding."""
     settings = responses.settings
     _check_rows(rewards, uids, responses)
+    weight = _set_weight(responses)
     last = _last_outputs(responses)
-    groups, num_incomplete = _groups_by_size(list(last.values()), uids, settings)
-    advantages = np.zeros(len(rewards))
+    sessions = list(last.values())
+    groups, num_incomplete = _groups_by_size(sessions, uids, settings)
+    raw, returns, advantages = np.zeros((3, len(rewards)))
+    names = [f"a response of group {uids[row]}" for row in sessions]
+    raw[sessions], returns[sessions] = rewards_of(
+        rewards[sessions], len(sessions), settings.reward_range, "the reward function", names
+    )
     generator = np.random.default_rng([settings.seed, *responses.draw])
     metrics: dict[str, list[float]] = defaultdict(list)
     weights: list[int] = []
     num_failed = 0
     for rows in groups:
-        flat = rows.ravel().tolist()
-        raw, returns = rewards_of(
-            rewards[flat],
-            len(flat),
-            settings.reward_range,
-            "the reward function",
-            [f"a response of group {uids[row]}" for row in flat],
-        )
         items = _items(rows, responses)
         kept = np.array([labels is not None for labels in items])
         num_failed += int((~kept).sum())
         if not kept.any():
             continue
-        rows, raw, returns = (part.reshape(rows.shape)[kept] for part in (rows, raw, returns))
+        rows = rows[kept]
         likeness = settings.comparison.likeness([labels for labels in items if labels is not None])
-        right = right_answers(raw, settings.success_threshold)
+        right = right_answers(raw[rows], settings.success_threshold)
         if settings.wrong_alike:
             likeness = likeness.wrong_alike(right)
-        advantages[rows] = group_advantages(returns, likeness, settings.sets, generator)
-        found = group_metrics(returns, likeness, settings.sets, right)
+        advantages[rows] = group_advantages(returns[rows], likeness, settings.sets, generator)
+        found = group_metrics(returns[rows], likeness, settings.sets, right)
         weights.append(len(rows))
-        for name, value in {"raw_reward": float(raw.mean()), **found}.items():
+        for name, value in {"raw_reward": float(raw[rows].mean()), **found}.items():
             metrics[name].append(value)
     if num_failed and not weights:
         raise UserError("the judge gave no answer for any group of this step; on_failure=skip is for some")
@@ -132,9 +132,12 @@ def advantages_of_rows(rewards: Floats, uids: Sequence[Any], responses: Response
     responses.metrics[f"{NAME}/incomplete_groups"] = float(num_incomplete)
     if settings.comparison.needs_whole_groups:
         responses.metrics[f"{NAME}/failed_groups"] = num_failed / max(sum(map(len, groups)), 1)
-    sessions = list(last.values())
     responses.metrics[f"{NAME}/advantage_std"] = float(advantages[sessions].std()) if sessions else 0.0
     advantages[sessions] = scaled(advantages[sessions], settings.sets.scale)
+    if settings.sets.anneal:
+        responses.metrics[f"{NAME}/set_weight"] = weight
+        grpo = _grpo_advantages(raw[sessions], [uids[row] for row in sessions])
+        advantages[sessions] = weight * advantages[sessions] + (1 - weight) * grpo
     return np.array(
         [0.0 if padding else advantages[last[session]]
          for padding, session in zip(responses.padding, responses.sessions, strict=True)]
@@ -149,6 +152,32 @@ def _check_rows(rewards: Floats, uids: Sequence[Any], responses: Responses) -> N
         raise UserError(
             f"the batch has {', '.join(f'{count} {name}' for name, count in lengths.items())}; a row has one of each"
         )
+
+
+def _set_weight(responses: Responses) -> float:
+    """The weight of the sets beside verl's GRPO advantages."""
+    sets = responses.settings.sets
+    if not sets.anneal:
+        return 1.0
+    if responses.passed is None:
+        raise UserError(
+            f"{NAME}.anneal is {sets.anneal:g}, but the trainer does not say how much of the run has passed; "
+            f"set trainer.v1.trainer_mode={NAME}, or hand over Responses(passed=…)"
+        )
+    return sets.weight_after(responses.passed)
+
+
+def _grpo_advantages(rewards: Floats, uids: Sequence[Any]) -> Floats:
+    """What verl's GRPO makes of rewards [rows].
+
+    In 64 bits: where all rewards of a group are equal, the rounding of their mean in verl's 32 bits, divided by its
+    1e-6, can be an advantage of 0.1 and more, and is none here.
+    """
+    scores = torch.as_tensor(rewards)[:, None]
+    advantages, _ = compute_grpo_outcome_advantage(
+        scores, torch.ones_like(scores), np.array(uids, dtype=object), norm_adv_by_std_in_grpo=True
+    )
+    return np.asarray(advantages[:, 0].numpy())
 
 
 def _last_outputs(responses: Responses) -> dict[str, int]:

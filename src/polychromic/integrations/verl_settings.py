@@ -34,11 +34,11 @@ class VerlSettings:
             `package.module:function`, `similarity_threshold`, `on_failure`, and `calls`, a section of its own.
         wrong_alike: count all responses below `success_threshold` as one answer.
         columns: the fields of the data set that these functions find as `completion.columns`.
-        sets: `set_size`, `num_sets`, `credit`, `homogeneous_zero`, `scale`, or a `preset` of them.
+        sets: `set_size`, `num_sets`, `credit`, `homogeneous_zero`, `scale`, `anneal`, or a `preset` of them.
         reward_range: (lowest, highest) reward; rewards are mapped linearly from it to [0, 1].
         success_threshold: the reward from which on a response counts as right in the logs; by default the highest.
         incomplete_groups: what to do with a group that has lost so many responses that its sets carry no signal:
-            'error', or 'skip' to give it the advantage 0 and count it in the logs.
+            'error', or 'skip' to give its sets the advantage 0 and count it in the logs.
         seed: of random sets.
     """
 
@@ -113,6 +113,11 @@ def settings_of(config: Any) -> VerlSettings:
     if _at(config, (NAME,)) is None:
         raise UserError(f"there is no section {NAME}; add at least +{NAME}.key=package.module:function")
     settings = section_settings(_plain(config[NAME]))
+    if settings.sets.anneal and _at(config, ("algorithm", "norm_adv_by_std_in_grpo")) is False:
+        raise UserError(
+            f"algorithm.norm_adv_by_std_in_grpo is False with {NAME}.anneal {settings.sets.anneal:g}; it must be True, "
+            "so that the advantages of GRPO are as large as those of sets whose place they take"
+        )
     settings.sets.check_group_size(
         "actor_rollout_ref.rollout.n",
         int(_at(config, ("actor_rollout_ref", "rollout", "n"))),
