@@ -20,7 +20,8 @@ from words import WORDS
         ("fruit", "Blackberries.", "blackberry"),
         ("country", "Honduras", "honduras"),
         ("animal", "A cat", None),  # two words
-        ("animal", "cat\n", None),
+        ("animal", " cat\nName a", "cat"),  # an answer is a line
+        ("animal", "\ncat", None),
         ("animal", "cat, dog", None),
         ("animal", "Oak", None),
         ("fruit", "Cat", None),  # right for another question
@@ -41,7 +42,7 @@ def test_a_whole_demonstration_with_a_model_from_a_folder(tmp_path, capsys):
     pytest.importorskip("peft", reason="make test-llm has it")
     from tiny_llama import character_tokenizer, tiny_llama
 
-    tokenizer = character_tokenizer(string.ascii_letters + " .")
+    tokenizer = character_tokenizer(string.ascii_letters + " .:\n")
     tokenizer.save_pretrained(tmp_path / "model")
     tiny_llama(tokenizer, 0, width=16).save_pretrained(tmp_path / "model")
     settings = Settings(

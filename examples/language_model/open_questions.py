@@ -19,8 +19,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, files, version
 from multiprocessing import get_context
@@ -59,17 +60,17 @@ class Settings:
 
     model: str = SMOLLM2
     questions: tuple[str, ...] = ("animal", "fruit", "country")
-    steps: int = 30
+    steps: int = 40
     num_generations: int = 8
     set_size: int = 4
     homogeneous_zero: bool = False
     learning_rate: float = 1e-3
-    schedule: str = "constant"
+    schedule: str = "linear"
     max_tokens: int = 5
     top_p: float = 0.9
     lora_layers: int = 8
     eval_completions: int = 64
-    cooler: tuple[float, ...] = (0.8, 0.6, 0.4)
+    cooler: tuple[float, ...] = (0.8,)
     hotter: tuple[float, ...] = (1.5,)
 
 
@@ -106,6 +107,19 @@ def load(name: str) -> tuple[Any, Any]:
     if len(line_end) == 1:  # An answer is a line, so that generation may stop there.
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(line_end[0])
     return model, tokenizer
+
+
+@contextmanager
+def as_folder(name: str) -> Iterator[str]:
+    """The model as an ordinary folder, if it is in GGUF: that takes half a minute to read, and every run reads it."""
+    if name != SMOLLM2 and not name.endswith(".gguf"):
+        yield name
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        model, tokenizer = load(name)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        yield folder
 
 
 def _smollm2() -> Path:
@@ -159,8 +173,8 @@ def answers(
     return given
 
 
-def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
-    """One run: its answers afterwards, and what it cost. Method 'before' does not train."""
+def train(method: str, seed: int, settings: Settings, weights: str) -> dict[str, Any]:
+    """One run from the model in `weights`: its answers afterwards, and what it cost. Method 'before' does not train."""
     import torch
     from datasets import Dataset
     from peft import LoraConfig
@@ -175,7 +189,7 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     start, cpu = time.monotonic(), time.process_time()
-    model, tokenizer = load(settings.model)
+    model, tokenizer = load(weights)
     question_of = {ask(question): question for question in settings.questions}
     curve: list[float] = []
 
@@ -254,9 +268,9 @@ def train(method: str, seed: int, settings: Settings) -> dict[str, Any]:
     }
 
 
-def run(method: str, seed: int, settings: Settings, file: Path) -> dict[str, Any]:
-    """Train, and keep the result in `file`, whole or not at all."""
-    result = train(method, seed, settings)
+def run(method: str, seed: int, settings: Settings, weights: str, file: Path) -> dict[str, Any]:
+    """Train, and keep the result in `file`, whole or not at all. `weights` is where the model of the settings is."""
+    result = train(method, seed, settings, weights)
     store(file, result, indent=1)
     return result
 
@@ -302,10 +316,13 @@ def main(
         print(f"{len(missing)} runs in {processes} processes, one thread each", flush=True)
         os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "TRL_EXPERIMENTAL_SILENCE": "1"}
         os.environ["TQDM_DISABLE"] = "1"  # bars of several processes overwrite each other
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        with (
+            as_folder(settings.model) as weights,
+            ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool,
+        ):
             # The run without training is the shortest and goes last, so that the cores end together.
             jobs = {
-                pool.submit(run, *cell, settings, runs / f"{cell[0]}-{cell[1]}.json"): cell
+                pool.submit(run, *cell, settings, weights, runs / f"{cell[0]}-{cell[1]}.json"): cell
                 for cell in sorted(missing, key=lambda cell: cell[0] == "before")
             }
             for job in as_completed(jobs):
