@@ -169,8 +169,8 @@ def _gru_over_time(projected: Array, recurrent: Array, bias: Array, present: Arr
     """`gru_step` over time: projected [length, M, 3 units], present bool [length, M] -> the last state [M, units].
 
     The derivative is written out for two reasons, which together halve the time of a short sentence in a long table:
-    the loops may end with the longest sentence (a loop whose length is not fixed has no automatic reverse), and the
-    gradient of the recurrent kernel is one product after the loop where a scan adds an outer product at every step.
+    the loops may end with the longest sentence (a loop whose length is not fixed has no automatic reverse), and
+    everything but the recursion itself is done for all steps at once, outside of the loops.
     """
     return _gru_forward(projected, recurrent, bias, present)[0]
 
@@ -180,47 +180,62 @@ def _gru_forward(projected: Array, recurrent: Array, bias: Array, present: Array
     units = recurrent.shape[0]
 
     def step(time: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        state, states, gates = carry
-        reset_x, update_x, new_x = jnp.split(projected[time], 3, axis=-1)
-        reset_h, update_h, new_h = jnp.split(state @ recurrent + bias, 3, axis=-1)
-        reset, update = jax.nn.sigmoid(reset_x + reset_h), jax.nn.sigmoid(update_x + update_h)
-        new = jnp.tanh(new_x + reset * new_h)
-        following = jnp.where(present[time][:, None], (1 - update) * new + update * state, state)
-        kept = jnp.concatenate([reset, update, new, new_h], axis=-1)
-        return following, states.at[time].set(state), gates.at[time].set(kept)
+        state, states, hiddens = carry
+        hidden = state @ recurrent
+        _, update, new, _ = _gru_gates(_at(projected, time), hidden + bias)
+        following = jnp.where(_at(present, time)[:, None], (1 - update) * new + update * state, state)
+        return following, _put(states, state, time), _put(hiddens, hidden, time)
 
     end = jnp.max(jnp.where(present.any(axis=1), jnp.arange(1, length + 1), 0))
-    zeros = [jnp.zeros(shape, projected.dtype) for shape in ((rows, units), (length, rows, units))]
-    last, states, gates = jax.lax.fori_loop(
-        0, end, step, (*zeros, jnp.zeros((length, rows, 4 * units), zeros[0].dtype))
-    )
-    return last, (states, gates, recurrent, present, end)
+    zeros = [jnp.zeros(shape, projected.dtype) for shape in ((rows, units), (length, rows, units), projected.shape)]
+    last, states, hiddens = jax.lax.fori_loop(0, end, step, tuple(zeros))
+    return last, (projected, recurrent, bias, present, states, hiddens, end)
 
 
 def _gru_backward(kept: tuple[Array, ...], last: Array) -> tuple[Array, Array, Array, None]:
-    states, gates, recurrent, present, end = kept
-    length, rows, units = states.shape
+    projected, recurrent, bias, present, states, hiddens, end = kept
+    units = states.shape[-1]
+    reset, update, new, new_h = _gru_gates(projected, hiddens + bias)
+    here = present[..., None]
+    # By how much the gradient of a state is multiplied on its way to each of the three, and to the state before it.
+    to_new = (1 - update) * (1 - new**2)
+    to_update = (states - new) * update * (1 - update)
+    to_reset = to_new * new_h * reset * (1 - reset)
+    to_hidden = jnp.where(here, jnp.concatenate([to_reset, to_update, to_new * reset], axis=-1), 0)
+    to_before = jnp.where(here, update, 1)
 
-    def step(index: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        after, inputs, hiddens = carry
+    def step(index: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        after, gradients = carry
         time = end - 1 - index
-        reset, update, new, new_h = jnp.split(gates[time], 4, axis=-1)
-        here = present[time][:, None]
-        flowing = jnp.where(here, after, 0)
-        to_new = flowing * (1 - update) * (1 - new**2)
-        to_update = flowing * (states[time] - new) * update * (1 - update)
-        to_reset = to_new * new_h * reset * (1 - reset)
-        hidden = jnp.concatenate([to_reset, to_update, to_new * reset], axis=-1)
+        hidden = jnp.concatenate([after, after, after], axis=-1) * _at(to_hidden, time)
         # Contracting the second axes of both reads the kernel row by row; `hidden @ recurrent.T` does not.
         through = jax.lax.dot_general(hidden, recurrent, (((1,), (1,)), ((), ())))
-        before = jnp.where(here, flowing * update, after) + through
-        inputs = inputs.at[time].set(jnp.concatenate([to_reset, to_update, to_new], axis=-1))
-        return before, inputs, hiddens.at[time].set(hidden)
+        return after * _at(to_before, time) + through, _put(gradients, after, time)
 
-    zeros = jnp.zeros((length, rows, 3 * units), states.dtype)
-    _, inputs, hiddens = jax.lax.fori_loop(0, end, step, (last, zeros, zeros))
-    kernel = states.reshape(-1, units).T @ hiddens.reshape(-1, 3 * units)
-    return inputs, kernel, hiddens.sum(axis=(0, 1)), None
+    _, gradients = jax.lax.fori_loop(0, end, step, (last, jnp.zeros_like(states)))
+    three = jnp.concatenate([gradients, gradients, gradients], axis=-1)
+    hidden = three * to_hidden
+    inputs = three * jnp.where(here, jnp.concatenate([to_reset, to_update, to_new], axis=-1), 0)
+    kernel = states.reshape(-1, units).T @ hidden.reshape(-1, 3 * units)
+    return inputs, kernel, hidden.sum(axis=(0, 1)), None
 
 
 _gru_over_time.defvjp(_gru_forward, _gru_backward)
+
+
+def _gru_gates(projected: Array, hidden: Array) -> tuple[Array, Array, Array, Array]:
+    """reset, update, new, and the part of the latter that comes from the state."""
+    reset_x, update_x, new_x = jnp.split(projected, 3, axis=-1)
+    reset_h, update_h, new_h = jnp.split(hidden, 3, axis=-1)
+    reset, update = jax.nn.sigmoid(reset_x + reset_h), jax.nn.sigmoid(update_x + update_h)
+    return reset, update, jnp.tanh(new_x + reset * new_h), new_h
+
+
+def _at(x: Array, time: Array) -> Array:
+    """x[time] without the checks of an index."""
+    return jax.lax.dynamic_index_in_dim(x, time, keepdims=False)
+
+
+def _put(x: Array, row: Array, time: Array) -> Array:
+    """`x.at[time].set(row)` without the checks of an index."""
+    return jax.lax.dynamic_update_index_in_dim(x, row, time, 0)
