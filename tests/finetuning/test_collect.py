@@ -182,3 +182,16 @@ def test_states_are_told_apart_by_all_inputs_but_rows_of_tables_and_the_memory_o
     assert rollouts.state_inputs == ()
     grid = polychromic.make("goto", seeds=[0])
     assert grid.table_inputs == ("mission",)
+
+
+def test_tables_of_few_configurations_are_cut_to_their_longest_mission():
+    world = polychromic.make("bosslevel")
+    missions = world.tables()["missions"]
+    lengths = (missions != 0).sum(axis=1)
+    chosen = np.argsort(lengths)[:2]
+    obs, tables = world.restricted({"mission": chosen[[1, 0, 1]]}, chosen)
+    width = tables["missions"].shape[1]
+    assert lengths[chosen].max() <= width < missions.shape[1]
+    assert width % 8 == 0
+    np.testing.assert_array_equal(obs["mission"], [1, 0, 1])
+    np.testing.assert_array_equal(tables["missions"], missions[chosen, :width])

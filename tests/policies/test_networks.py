@@ -29,12 +29,21 @@ def observation(batch, cells=49, num_missions=3, seed=0):
 
 
 def test_2x2_convolution_is_the_general_convolution():
-    x = jax.random.normal(jax.random.key(0), (3, 6, 5, 4))
+    x = jax.random.normal(jax.random.key(0), (6, 5, 3, 4))
     weights = layers.draw(jax.random.key(1), layers.dense_shape(16, 7))
     expected = jax.lax.conv_general_dilated(
-        x, weights["kernel"].reshape(2, 2, 4, 7), (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        x, weights["kernel"].reshape(2, 2, 4, 7), (1, 1), "VALID", dimension_numbers=("HWNC", "HWIO", "HWNC")
     )
     np.testing.assert_allclose(layers.conv2x2(weights, x), expected, atol=1e-5)
+
+
+def test_the_gradient_of_patches_is_the_automatic_one():
+    x = jax.random.normal(jax.random.key(0), (4, 3, 2, 5))
+
+    def plain(x):
+        return jnp.concatenate([x[:-1, :-1], x[:-1, 1:], x[1:, :-1], x[1:, 1:]], axis=-1)
+
+    np.testing.assert_allclose(gradient(layers.patches2x2, x), gradient(plain, x), rtol=1e-6)
 
 
 def gradient(function, *arguments):
@@ -45,7 +54,7 @@ def gradient(function, *arguments):
 def test_a_convolution_of_codes_by_lookup_is_that_of_their_features():
     rng = np.random.default_rng(0)
     features, kernel = rng.normal(size=(9, 3)).astype(np.float32), rng.normal(size=(12, 5)).astype(np.float32)
-    codes = rng.integers(0, 9, (4, 6, 5))
+    codes = rng.integers(0, 9, (6, 5, 4))
 
     def by_lookup(kernel):
         return layers.lookup_conv2x2(jnp.asarray(features), kernel, codes)
@@ -80,8 +89,8 @@ def test_the_gradient_of_a_gru_over_sentences_is_the_automatic_one():
 
 
 def test_tied_maxima_share_the_gradient_and_dropped_edges_get_none():
-    x = np.array([[1, 1, 7], [1, 0, 8], [9, 9, 9]], np.float32)[None, :, :, None]
-    got = jax.grad(lambda x: 6 * layers.max_pool2(x).sum())(x)[0, :, :, 0]
+    x = np.array([[1, 1, 7], [1, 0, 8], [9, 9, 9]], np.float32)[:, :, None, None]
+    got = jax.grad(lambda x: 6 * layers.max_pool2(x).sum())(x)[:, :, 0, 0]
     np.testing.assert_allclose(got, [[2, 2, 0], [2, 0, 0], [0, 0, 0]])
 
 
@@ -93,7 +102,8 @@ def test_max_pool_takes_the_maxima_of_blocks_and_drops_an_odd_edge():
             for b in range(2)
         ]
     )
-    np.testing.assert_array_equal(layers.max_pool2(jnp.asarray(x)), expected)
+    got = layers.max_pool2(jnp.asarray(x.transpose(1, 2, 0, 3)))
+    np.testing.assert_array_equal(got, expected.transpose(1, 2, 0, 3))
 
 
 def test_gru_step_is_the_textbook_cell():

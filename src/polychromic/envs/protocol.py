@@ -154,7 +154,10 @@ class World(abc.ABC):
         return {}
 
     def restricted(self, inputs: Arrays, configurations: NDArray[np.int64]) -> tuple[Arrays, Arrays]:
-        """`inputs` of episodes of these configurations alone, with tables that hold nothing else."""
+        """`inputs` of episodes of these configurations alone, with tables that hold nothing else.
+
+        Tables of different configurations may differ in shape if zeros at the end of any axis change nothing.
+        """
         del configurations
         return inputs, self.tables()
 

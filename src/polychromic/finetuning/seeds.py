@@ -153,10 +153,11 @@ def _same_sizes(data: Sequence[UpdateData]) -> list[UpdateData]:
     """Pad all to the largest; padding is never read, and each keeps its own number of gradient steps."""
     rows = max(len(part.batch["actions"]) for part in data)
     room = max(len(part.minibatches) for part in data)
+    shapes = {name: np.max([np.shape(part.tables[name]) for part in data], axis=0) for name in data[0].tables}
     return [
         UpdateData(
             {name: pad_rows(np.asarray(value), rows) for name, value in part.batch.items()},
-            part.tables,
+            {name: _filled(np.asarray(value), shapes[name]) for name, value in part.tables.items()},
             np.concatenate(
                 [part.minibatches, np.full((room - len(part.minibatches), *part.minibatches.shape[1:]), -1, np.int32)]
             ),
@@ -164,6 +165,11 @@ def _same_sizes(data: Sequence[UpdateData]) -> list[UpdateData]:
         )
         for part in data
     ]
+
+
+def _filled(table: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """With zeros at the end of its axes up to this shape."""
+    return np.pad(table, [(0, size - given) for size, given in zip(shape, table.shape, strict=True)])
 
 
 def _stack(trees: Sequence[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any, NamedTuple
@@ -49,17 +50,68 @@ def pick_rows(table: Array, rows: Array) -> Array:
 
 
 def conv2x2(weights: Weights, x: Array) -> Array:
-    """A 2 × 2 convolution without padding, [B, w, h, C] -> [B, w − 1, h − 1, D], as one matrix product.
+    """A 2 × 2 convolution without padding, [w, h, B, C] -> [w − 1, h − 1, B, D], as one matrix product.
 
-    The kernel is that of a dense layer on `patches2x2`, [4 C, D].
+    The kernel is that of a dense layer on `patches2x2`, [4 C, D]. Here and below the cells come before the batch: what
+    is cut out of an image, and the gradients that are put back, are then long contiguous pieces.
     """
-    return dense(weights, patches2x2(x))
+    patches = patches2x2(x)
+    # As a matrix: the gradient of a product of more axes is transposed piece by piece.
+    outputs = dense(weights, patches.reshape(-1, patches.shape[-1]))
+    return outputs.reshape(*patches.shape[:-1], -1)
 
 
+@jax.custom_vjp
 def patches2x2(x: Array) -> Array:
-    """The four cells of each 2 × 2 patch side by side, [B, w, h, C] -> [B, w − 1, h − 1, 4 C]."""
-    patches = jnp.concatenate([x[:, :-1, :-1], x[:, :-1, 1:], x[:, 1:, :-1], x[:, 1:, 1:]], axis=-1)
-    return _apart(patches)
+    """The four cells of each 2 × 2 patch side by side, [w, h, B, C] -> [w − 1, h − 1, B, 4 C]."""
+    return jnp.concatenate(_corners(x), axis=-1)
+
+
+def _corners(x: Array) -> list[Array]:
+    return [x[:-1, :-1], x[:-1, 1:], x[1:, :-1], x[1:, 1:]]
+
+
+def _patches2x2_gradient(_: None, outputs: Array) -> tuple[Array]:
+    first, second, third, fourth = jnp.split(outputs, 4, axis=-1)
+    upper, lower = _overlap(first, second, axis=1), _overlap(third, fourth, axis=1)
+    return (_overlap(upper, lower, axis=0),)
+
+
+def _overlap(x: Array, y: Array, axis: int) -> Array:
+    """x, and added to it y shifted by one. Joined from pieces: a sum of two padded arrays asks for every entry whether
+    it is padding."""
+    size = x.shape[axis]
+    cut = functools.partial(jax.lax.slice_in_dim, axis=axis)
+    return jnp.concatenate([cut(x, 0, 1), cut(x, 1, size) + cut(y, 0, size - 1), cut(y, size - 1, size)], axis=axis)
+
+
+patches2x2.defvjp(lambda x: (patches2x2(x), None), _patches2x2_gradient)
+
+
+@jax.custom_vjp
+def lookup_conv2x2(features: Array, kernel: Array, codes: Array) -> Array:
+    """`conv2x2` (without its bias) of `features[codes]`: features [codes, C], kernel [4 C, D], codes [w, h, B].
+
+    With few codes, what each of them adds from each of the four cells is a small table, and the convolution is four
+    lookups in it. Only the gradient needs the patches. A gradient step of the grid network takes 0.6 × the time.
+    """
+    return _lookup_conv2x2(features, kernel, codes)[0]
+
+
+def _lookup_conv2x2(features: Array, kernel: Array, codes: Array) -> tuple[Array, tuple[Array, Array]]:
+    tables = _apart(features @ kernel.reshape(4, features.shape[1], -1))
+    first, second, third, fourth = (table[corner] for table, corner in zip(tables, _corners(codes), strict=True))
+    return first + second + third + fourth, (features, codes)
+
+
+def _lookup_conv2x2_gradient(kept: tuple[Array, Array], outputs: Array) -> tuple[None, Array, None]:
+    features, codes = kept
+    patches = _apart(patches2x2(features[codes]))
+    outputs = _apart(outputs)
+    return None, patches.reshape(-1, patches.shape[-1]).T @ outputs.reshape(-1, outputs.shape[-1]), None
+
+
+lookup_conv2x2.defvjp(_lookup_conv2x2, _lookup_conv2x2_gradient)
 
 
 def _apart(x: Array) -> Array:
@@ -69,58 +121,33 @@ def _apart(x: Array) -> Array:
 
 
 @jax.custom_vjp
-def lookup_conv2x2(features: Array, kernel: Array, codes: Array) -> Array:
-    """`conv2x2` (without its bias) of `features[codes]`: features [codes, C], kernel [4 C, D], codes [B, w, h].
-
-    With few codes, what each of them adds from each of the four cells is a small table, and the convolution is four
-    lookups in it. Only the gradient needs the patches. A gradient step of the grid network takes 0.6 × the time.
-    """
-    return _lookup_conv2x2(features, kernel, codes)[0]
-
-
-def _lookup_conv2x2(features: Array, kernel: Array, codes: Array) -> tuple[Array, tuple[Array, Array]]:
-    parts = kernel.reshape(4, features.shape[1], -1)
-    tables = _apart(features @ parts)
-    corners = codes[:, :-1, :-1], codes[:, :-1, 1:], codes[:, 1:, :-1], codes[:, 1:, 1:]
-    first, second, third, fourth = (table[corner] for table, corner in zip(tables, corners, strict=True))
-    return first + second + third + fourth, (features, codes)
-
-
-def _lookup_conv2x2_gradient(kept: tuple[Array, Array], outputs: Array) -> tuple[None, Array, None]:
-    features, codes = kept
-    patches = patches2x2(features[codes])
-    outputs = _apart(outputs)
-    return None, patches.reshape(-1, patches.shape[-1]).T @ outputs.reshape(-1, outputs.shape[-1]), None
-
-
-lookup_conv2x2.defvjp(_lookup_conv2x2, _lookup_conv2x2_gradient)
-
-
-@jax.custom_vjp
 def max_pool2(x: Array) -> Array:
-    """2 × 2 maxima, [B, w, h, C] -> [B, w // 2, h // 2, C]; an odd last row or column is dropped.
+    """2 × 2 maxima, [w, h, B, C] -> [w // 2, h // 2, B, C]; an odd last row or column is dropped.
 
-    Tied maxima, which are frequent where equal cells are side by side, share the gradient equally. Two maxima of pairs
-    take a quarter of the time of one maximum over a reshaped array.
+    Tied maxima, which are frequent where equal cells are side by side, share the gradient equally. A reduction is
+    computed once; maxima of pairs would be, again and again, inside every loop that reads them.
     """
     return _max_pool2(x)[0]
 
 
 def _max_pool2(x: Array) -> tuple[Array, tuple[Array, Array]]:
-    w, h = x.shape[1] // 2 * 2, x.shape[2] // 2 * 2
-    rows = jnp.maximum(x[:, 0:w:2, :h], x[:, 1:w:2, :h])
-    maxima = jnp.maximum(rows[:, :, 0::2], rows[:, :, 1::2])
+    maxima = _blocks2x2(x).max(axis=(1, 3))
     return maxima, (x, maxima)
+
+
+def _blocks2x2(x: Array) -> Array:
+    """[w, h, B, C] -> [w // 2, 2, h // 2, 2, B, C]."""
+    w, h = x.shape[0] // 2, x.shape[1] // 2
+    return x[: 2 * w, : 2 * h].reshape(w, 2, h, 2, *x.shape[2:])
 
 
 def _max_pool2_gradient(kept: tuple[Array, Array], outputs: Array) -> tuple[Array]:
     x, maxima = kept
-    (batch, w, h, channels), (width, height) = x.shape, (2 * maxima.shape[1], 2 * maxima.shape[2])
-    blocks = x[:, :width, :height].reshape(batch, width // 2, 2, height // 2, 2, channels)
-    hits = (blocks == maxima[:, :, None, :, None]).astype(x.dtype)
-    ties = hits[:, :, 0, :, 0] + hits[:, :, 0, :, 1] + hits[:, :, 1, :, 0] + hits[:, :, 1, :, 1]
-    inputs = (hits * (outputs / ties)[:, :, None, :, None]).reshape(batch, width, height, channels)
-    return (jnp.pad(inputs, ((0, 0), (0, w - width), (0, h - height), (0, 0))),)
+    hits = (_blocks2x2(x) == maxima[:, None, :, None]).astype(x.dtype)
+    ties = hits[:, 0, :, 0] + hits[:, 0, :, 1] + hits[:, 1, :, 0] + hits[:, 1, :, 1]
+    width, height = 2 * maxima.shape[0], 2 * maxima.shape[1]
+    inputs = (hits * (outputs / ties)[:, None, :, None]).reshape(width, height, *x.shape[2:])
+    return (jnp.pad(inputs, ((0, x.shape[0] - width), (0, x.shape[1] - height), (0, 0), (0, 0))),)
 
 
 max_pool2.defvjp(_max_pool2, _max_pool2_gradient)
@@ -157,7 +184,7 @@ def gru_step(weights: Weights, projected: Array, state: Array) -> Array:
 def gru_sentence(weights: Weights, embedding: Array, tokens: Array) -> Array:
     """The last state of a GRU over each sentence: embedding [words, E], tokens [M, length], 0 is padding -> [M, units].
 
-    Padding leaves the state unchanged, so the padded length of a table does not matter and costs next to nothing.
+    Padding leaves the state unchanged, so the padded length of a table does not matter.
     """
     by_time = jnp.asarray(tokens).T
     projected = gru_inputs(weights, jnp.asarray(embedding)[by_time])  # [length, M, 3 units]
@@ -169,8 +196,8 @@ def _gru_over_time(projected: Array, recurrent: Array, bias: Array, present: Arr
     """`gru_step` over time: projected [length, M, 3 units], present bool [length, M] -> the last state [M, units].
 
     The derivative is written out for two reasons, which together halve the time of a short sentence in a long table:
-    the loops may end with the longest sentence (a loop whose length is not fixed has no automatic reverse), and the
-    gradient of the recurrent kernel is one product after the loop where a scan adds an outer product at every step.
+    the loops may end with the longest sentence (a loop whose length is not fixed has no automatic reverse), and
+    everything but the recursion itself is done for all steps at once, outside of the loops.
     """
     return _gru_forward(projected, recurrent, bias, present)[0]
 
@@ -180,47 +207,64 @@ def _gru_forward(projected: Array, recurrent: Array, bias: Array, present: Array
     units = recurrent.shape[0]
 
     def step(time: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        state, states, gates = carry
-        reset_x, update_x, new_x = jnp.split(projected[time], 3, axis=-1)
-        reset_h, update_h, new_h = jnp.split(state @ recurrent + bias, 3, axis=-1)
-        reset, update = jax.nn.sigmoid(reset_x + reset_h), jax.nn.sigmoid(update_x + update_h)
-        new = jnp.tanh(new_x + reset * new_h)
-        following = jnp.where(present[time][:, None], (1 - update) * new + update * state, state)
-        kept = jnp.concatenate([reset, update, new, new_h], axis=-1)
-        return following, states.at[time].set(state), gates.at[time].set(kept)
+        state, states, hiddens = carry
+        hidden = state @ recurrent
+        _, update, new, _ = _gru_gates(_at(projected, time), hidden + bias)
+        following = jnp.where(_at(present, time)[:, None], (1 - update) * new + update * state, state)
+        return following, _put(states, state, time), _put(hiddens, hidden, time)
 
     end = jnp.max(jnp.where(present.any(axis=1), jnp.arange(1, length + 1), 0))
-    zeros = [jnp.zeros(shape, projected.dtype) for shape in ((rows, units), (length, rows, units))]
-    last, states, gates = jax.lax.fori_loop(
-        0, end, step, (*zeros, jnp.zeros((length, rows, 4 * units), zeros[0].dtype))
-    )
-    return last, (states, gates, recurrent, present, end)
+    zeros = [jnp.zeros(shape, projected.dtype) for shape in ((rows, units), (length, rows, units), projected.shape)]
+    last, states, hiddens = jax.lax.fori_loop(0, end, step, tuple(zeros))
+    return last, (projected, recurrent, bias, present, states, hiddens, end)
 
 
 def _gru_backward(kept: tuple[Array, ...], last: Array) -> tuple[Array, Array, Array, None]:
-    states, gates, recurrent, present, end = kept
-    length, rows, units = states.shape
+    projected, recurrent, bias, present, states, hiddens, end = kept
+    units = states.shape[-1]
+    reset, update, new, new_h = _gru_gates(projected, hiddens + bias)
+    here = present[..., None]
+    # By how much the gradient of a state is multiplied on its way to each of the three, and to the state before it.
+    to_new = (1 - update) * (1 - new**2)
+    to_update = (states - new) * update * (1 - update)
+    to_reset = to_new * new_h * reset * (1 - reset)
+    to_hidden = jnp.where(here, jnp.concatenate([to_reset, to_update, to_new * reset], axis=-1), 0)
+    to_before = jnp.where(here, update, 1)
 
-    def step(index: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        after, inputs, hiddens = carry
+    def step(index: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        after, gradients = carry
         time = end - 1 - index
-        reset, update, new, new_h = jnp.split(gates[time], 4, axis=-1)
-        here = present[time][:, None]
-        flowing = jnp.where(here, after, 0)
-        to_new = flowing * (1 - update) * (1 - new**2)
-        to_update = flowing * (states[time] - new) * update * (1 - update)
-        to_reset = to_new * new_h * reset * (1 - reset)
-        hidden = jnp.concatenate([to_reset, to_update, to_new * reset], axis=-1)
+        hidden = jnp.concatenate([after, after, after], axis=-1) * _at(to_hidden, time)
         # Contracting the second axes of both reads the kernel row by row; `hidden @ recurrent.T` does not.
         through = jax.lax.dot_general(hidden, recurrent, (((1,), (1,)), ((), ())))
-        before = jnp.where(here, flowing * update, after) + through
-        inputs = inputs.at[time].set(jnp.concatenate([to_reset, to_update, to_new], axis=-1))
-        return before, inputs, hiddens.at[time].set(hidden)
+        return after * _at(to_before, time) + through, _put(gradients, after, time)
 
-    zeros = jnp.zeros((length, rows, 3 * units), states.dtype)
-    _, inputs, hiddens = jax.lax.fori_loop(0, end, step, (last, zeros, zeros))
-    kernel = states.reshape(-1, units).T @ hiddens.reshape(-1, 3 * units)
-    return inputs, kernel, hiddens.sum(axis=(0, 1)), None
+    _, gradients = jax.lax.fori_loop(0, end, step, (last, jnp.zeros_like(states)))
+    three = jnp.concatenate([gradients, gradients, gradients], axis=-1)
+    hidden = three * to_hidden
+    inputs = three * jnp.where(here, jnp.concatenate([to_reset, to_update, to_new], axis=-1), 0)
+    kernel = states.reshape(-1, units).T @ hidden.reshape(-1, 3 * units)
+    return inputs, kernel, hidden.sum(axis=(0, 1)), None
 
 
 _gru_over_time.defvjp(_gru_forward, _gru_backward)
+
+
+def _gru_gates(projected: Array, hidden: Array) -> tuple[Array, Array, Array, Array]:
+    """reset, update, new, and the part of the latter that comes from the state."""
+    reset_x, update_x, new_x = jnp.split(projected, 3, axis=-1)
+    reset_h, update_h, new_h = jnp.split(hidden, 3, axis=-1)
+    reset, update = jax.nn.sigmoid(reset_x + reset_h), jax.nn.sigmoid(update_x + update_h)
+    return reset, update, jnp.tanh(new_x + reset * new_h), new_h
+
+
+def _at(x: Array, time: Array) -> Array:
+    """x[time] without the checks of an index."""
+    row: Array = jax.lax.dynamic_index_in_dim(x, time, keepdims=False)
+    return row
+
+
+def _put(x: Array, row: Array, time: Array) -> Array:
+    """`x.at[time].set(row)` without the checks of an index."""
+    changed: Array = jax.lax.dynamic_update_index_in_dim(x, row, time, 0)
+    return changed

@@ -159,7 +159,7 @@ def cnn_policy(
         """Of actor and critic, which look at the same cells, in one go."""
         pair = [params[group]["conv"][0] for group in ("actor", "critic")]
         kernel = jnp.concatenate([layer["kernel"] for layer in pair], axis=1)
-        x = layers.lookup_conv2x2(jnp.asarray(table), kernel, codes.reshape(-1, width, height))
+        x = layers.lookup_conv2x2(jnp.asarray(table), kernel, codes.T.reshape(width, height, -1))
         # The maximum of relu(x + b) is relu(the maximum of x + b), with a quarter of the work.
         x = layers.max_pool2(x) if 0 in pools else x
         actor, critic = jnp.split(jax.nn.relu(x + jnp.concatenate([layer["bias"] for layer in pair])), 2, axis=-1)
@@ -172,10 +172,11 @@ def cnn_policy(
             x = layers.conv2x2(layer, x)
             if fusion == "film":
                 scale, shift = jnp.split(layers.dense(weights["film"][index - 1], mission), 2, axis=-1)
-                x = x * (1 + scale[:, None, None]) + shift[:, None, None]
+                x = x * (1 + scale) + shift
             x = jax.nn.relu(layers.max_pool2(x) if index in pools else x)
         direction = layers.pick_rows(weights["direction"], obs["direction"])
-        return jnp.concatenate([x.reshape(x.shape[0], -1), direction, mission], axis=-1)
+        image = x.transpose(2, 0, 1, 3).reshape(x.shape[2], -1)
+        return jnp.concatenate([image, direction, mission], axis=-1)
 
     def run(weights: Weights, x: Array) -> Array:
         return layers.dense(weights["head"], jnp.tanh(layers.dense(weights["hidden"], x)))

@@ -42,6 +42,8 @@ ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
+    # XLA's own pool: handing the small loops of an update to a second thread takes longer than the loops.
+    "PJRT_NPROC": "1",
 }
 XLA_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 # Errors that persist until somebody acts: a retry does not help.

@@ -236,10 +236,15 @@ class GridWorld(World):
         return {"missions": self.mission_tokens}
 
     def restricted(self, inputs: Arrays, configurations: NDArray[np.int64]) -> tuple[Arrays, Arrays]:
-        """`mission` as a row of a table of these configurations' missions alone."""
+        """`mission` as a row of a table of these configurations' missions alone, cut to the longest of them.
+
+        Its length is rounded up to a multiple of 8, so that what reads the table is compiled for few lengths.
+        """
         row = np.zeros(self.num_configurations, np.int32)
         row[configurations] = np.arange(len(configurations))
-        return {**inputs, "mission": row[inputs["mission"]]}, {"missions": self.mission_tokens[configurations]}
+        missions = self.mission_tokens[configurations]
+        longest = max(1, int(np.count_nonzero(missions.any(axis=0))))
+        return {**inputs, "mission": row[inputs["mission"]]}, {"missions": missions[:, : -(-longest // 8) * 8]}
 
     def misfit(self, header: Mapping[str, Any]) -> str:
         """Whether cells, codes and words are those that the policy was trained on."""
