@@ -10,6 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # One thread per process: the arrays here are small, and more threads cost more than they give.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+export PJRT_NPROC ?= 1
 # Without cached bytecode every process of the adapters' tests compiles thousands of modules again, a minute each time.
 unexport PYTHONDONTWRITEBYTECODE
 

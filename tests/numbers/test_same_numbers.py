@@ -40,7 +40,7 @@ RUNS |= {
 }
 # A weight changed by one part in ten million moves some runs further than the tolerance (a convolution's output that is
 # almost 0, say), and so does another processor. Their seeds are those of runs that stay where they are.
-SEEDS = {"goto poly-ppo, no forks": 4}
+SEEDS = {"goto ppo": 6, "goto reinforce": 4, "goto poly-ppo, no forks": 4}
 SKIPPED = {"seconds", "steps_per_second", "cpu_seconds", "versions", "command", "format"}
 
 
