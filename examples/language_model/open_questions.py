@@ -2,7 +2,7 @@
 
     python examples/language_model/open_questions.py --out demo-llm
 
-SmolLM2-135M-Instruct is trained by TRL's unmodified `GRPOTrainer` to name an animal, a fruit and a country in one word,
+SmolLM2-135M-Instruct is trained by TRL's unmodified `GRPOTrainer` to name an animal, a fruit and a colour in one word,
 once with stock GRPO and once with polychromic rewards, on three seeds. The runs are the same but for the reward
 function. Finished runs are kept in the output folder, so the command may be interrupted and given again.
 
@@ -59,12 +59,12 @@ class Settings:
     """
 
     model: str = SMOLLM2
-    questions: tuple[str, ...] = ("animal", "fruit", "country")
+    questions: tuple[str, ...] = ("animal", "fruit", "colour")
     steps: int = 40
     num_generations: int = 8
     set_size: int = 4
     homogeneous_zero: bool = False
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     schedule: str = "linear"
     max_tokens: int = 5
     top_p: float = 0.9
