@@ -19,6 +19,7 @@ from words import WORDS
         ("animal", "Foxes", "fox"),
         ("fruit", "Blackberries.", "blackberry"),
         ("country", "Honduras", "honduras"),
+        ("colour", "Gray", "grey"),
         ("animal", "A cat", None),  # two words
         ("animal", " cat\nName a", "cat"),  # an answer is a line
         ("animal", "\ncat", None),

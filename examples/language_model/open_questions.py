@@ -82,7 +82,7 @@ def right_word(question: str, completion: str) -> str | None:
     line = completion.split("\n")[0].strip()
     if not re.fullmatch(r"[A-Za-z]+\.?", line):
         return None
-    word = line.rstrip(".").lower()
+    word = line.rstrip(".").lower().replace("gray", "grey")
     forms = (word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ies$", "y", word))
     return next((form for form in forms if form in WORDS[question]), None)
 
