@@ -20,7 +20,12 @@ def python_blocks(page):
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(p)], ids=lambda p: p.name)
+LONG = {"own-environment.md": pytest.mark.slow}
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, id=p.name, marks=LONG.get(p.name, ())) for p in PAGES if python_blocks(p)]
+)
 def test_python_blocks_run_one_after_another(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for what they write
     names: dict[str, object] = {}

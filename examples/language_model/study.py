@@ -310,7 +310,7 @@ def stages(families: Sequence[str], rows: Sequence[str], seeds: Sequence[int], s
     ]
     rest = [
         Cell(family, row, seed)
-        for seed in seeds[:OTHER_SEEDS]
+        for seed in seeds[-OTHER_SEEDS:]
         for row in rows[1:]
         if row not in MAIN_ROWS
         for family in families
@@ -359,7 +359,7 @@ def main(
         out: where the results go, a file a cell.
         families: of `families.py`.
         rows: of `study_rows.py`.
-        seeds: of the weights, the pretraining and the training; rows that the claim is not about have the first five.
+        seeds: of the weights, the pretraining and the training; rows that the claim is not about have the last five.
         quick: the main rows on one seed with a tenth of the work and no search, to see it run.
         processes: cells at the same time, one thread each.
         cache: where pretrained models are kept.

@@ -113,7 +113,10 @@ def check(name, found):
         assert numbers[key] == pytest.approx(value, rel=1e-4, abs=2e-5), key
 
 
-@pytest.mark.parametrize("name", RUNS)
+LONG = ("triangle ppo", "triangle reinforce")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in RUNS])
 def test_a_short_run_gives_what_it_always_gave(name):
     check(name, finetuned(name))
 

@@ -119,6 +119,7 @@ def flat_policy(policy):
     return poly.Policy("flat", policy.init, lambda params, obs: policy.apply(params, obs), {})
 
 
+@pytest.mark.slow
 def test_an_update_on_whole_sequences_is_the_update_on_single_steps(shallow, rollouts):
     """One minibatch with everything in it: the same loss, the same gradients, the same parameters afterwards."""
     config = make_config("poly-ppo", "triangle", epochs=1, minibatch_size=10_000, rollouts_per_state=4, set_size=2)
