@@ -74,6 +74,7 @@ STOCK = {seed: cell(0.5, 0.8 + 0.01 * seed, 2.0 + 0.1 * seed) for seed in range(
         (0.48, 0.95, 4.0, "**earned**"),
         (0.46, 0.95, 4.0, "more than 3 points behind in one attempt"),
         (0.48, 0.82, 4.0, "not resolved in 32 attempts"),
+        (0.48, 0.70, 4.0, "behind in 32 attempts"),
         (0.48, 0.95, 2.2, "not resolved in distinct answers"),
     ],
 )

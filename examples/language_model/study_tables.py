@@ -131,12 +131,14 @@ def verdict(cells: Cells, family: str, row: str = SETS) -> str:
     if not cells.get((family, row), {}).keys() & cells.get((family, STOCK), {}).keys():
         return "not run"
     close = differences(cells, family, row, "held-out", "pass_at_k", 1)[0] >= -CLOSE
-    many = any(differences(cells, family, row, split, "pass_at_k", 32)[1] > 0 for split in SPLITS[1:])
+    gaps = [differences(cells, family, row, split, "pass_at_k", 32) for split in SPLITS[1:]]
+    many = any(low > 0 for _, low, _ in gaps)
+    otherwise = "behind" if any(high < 0 for *_, high in gaps) else "not resolved"
     distinct = differences(cells, family, row, "held-out", "distinct_right", 64)[1] > 0
     words = (
         ("within {} points of it" if close else "more than {} points behind").format(round(100 * CLOSE))
         + " in one attempt",
-        f"{'ahead' if many else 'not resolved'} in 32 attempts",
+        f"{'ahead' if many else otherwise} in 32 attempts",
         f"{'more' if distinct else 'not resolved in'} distinct answers",
     )
     return f"**{'earned' if close and many and distinct else 'not earned'}**: {', '.join(words)}"
