@@ -47,14 +47,15 @@ def test_a_whole_demonstration_with_a_model_from_a_folder(tmp_path, capsys):
     tokenizer.save_pretrained(tmp_path / "model")
     tiny_llama(tokenizer, 0, width=16).save_pretrained(tmp_path / "model")
     settings = Settings(
-        model=str(tmp_path / "model"), steps=2, lora_layers=1, eval_completions=4, cooler=(0.5,), hotter=(2.0,)
+        model=str(tmp_path / "model"), steps=2, lora_layers=1, eval_completions=4, temperatures=(0.5, 2.0)
     )
     out = tmp_path / "out"
     open_questions.main(out, seeds=[0], processes=1, settings=settings)
     results = json.loads((out / "results.json").read_text())
     assert [(run["method"], run["seed"]) for run in results["runs"]] == [("before", 0), ("grpo", 0), ("polychromic", 0)]
     for run in results["runs"]:
-        assert list(run["temperatures"]) == {"before": [], "grpo": ["2.0"], "polychromic": ["0.5"]}[run["method"]]
+        assert list(run["temperatures"]) == ["0.5", "2.0"]
+        assert run["packages"]["trl"]
         assert len(run["training_success"]) == (0 if run["method"] == "before" else 2)
         for given in run["answers"].values():
             assert sum(given["right"].values()) + len(given["wrong"]) == 4
