@@ -4,7 +4,8 @@
 
 SmolLM2-135M-Instruct is trained by TRL's unmodified `GRPOTrainer` to name an animal, a fruit and a colour in one word,
 once with stock GRPO and once with polychromic rewards, on three seeds. The runs are the same but for the reward
-function, and for TRL's scaling of rewards, which polychromic advantages do without. Finished runs are kept in the output folder, so the command may be interrupted and given again.
+function, and for TRL's scaling of rewards, which polychromic advantages do without. Finished runs are kept in the
+output folder, so the command may be interrupted and given again.
 
 Any causal language model takes the place of SmolLM2: `--model` is a folder, a GGUF file or a name on the Hugging Face
 hub.
