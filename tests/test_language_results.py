@@ -73,8 +73,8 @@ STOCK = {seed: cell(0.5, 0.8 + 0.01 * seed, 2.0 + 0.1 * seed) for seed in range(
     [
         (0.48, 0.95, 4.0, "**earned**"),
         (0.46, 0.95, 4.0, "more than 3 points behind in one attempt"),
-        (0.48, 0.82, 4.0, "not resolved in 32 attempts"),
-        (0.48, 0.70, 4.0, "behind in 32 attempts"),
+        (0.48, 0.82, 4.0, "in 32 attempts not resolved on held-out prompts, not resolved on harder prompts"),
+        (0.48, 0.70, 4.0, "in 32 attempts behind on held-out prompts, behind on harder prompts"),
         (0.48, 0.95, 2.2, "not resolved in distinct answers"),
     ],
 )
@@ -85,6 +85,15 @@ def test_the_verdict_follows_its_rule(one, many, distinct, word):
     assert word in found
     assert found.startswith("**earned**" if word == "**earned**" else "**not earned**")
     assert study_tables.verdict(cells, "programs") == "not run"
+
+
+def test_one_kind_of_prompts_is_enough_and_the_other_is_named():
+    sets = {seed: cell(0.48, 0.95, 4.0) for seed in range(5)}
+    for own in sets.values():
+        own["scores"] = {**own["scores"], "held-out": scores(0.48, 0.70, 4.0)}
+    found = study_tables.verdict({("chains", "stock"): STOCK, ("chains", "polychromic-4"): sets}, "chains")
+    assert found.startswith("**earned**")
+    assert "behind on held-out prompts, ahead on harder prompts" in found
 
 
 def test_curves_are_read_where_they_first_reach_a_success():

@@ -69,10 +69,10 @@ def main(results: Annotated[Path, tyro.conf.Positional], out: Annotated[Path, ty
     columns = np.atleast_1d(figure.subfigures(1, len(questions)))
     for column, question in zip(columns, questions, strict=True):
         article = "an" if question[0] in "aeiou" else "a"
-        column.suptitle(f"“Name {article} {question}.”", fontsize=13, weight="bold")
+        column.suptitle(f"“Name {article} {question}:”", fontsize=13, weight="bold")
         for axis, method in zip(column.subplots(len(methods), 1, squeeze=False)[:, 0], methods, strict=True):
             _bars(axis, first[method], question, attempts)
-        axis.set_xlabel(f"% of {attempts} answers")
+        axis.set_xlabel(f"% of {attempts} answers, seed {first[methods[-1]]['seed']}")
     figure.savefig(out, metadata={"Date": None})
     figure.savefig(out.with_suffix(".png"), dpi=110)
     print(table(stored))
@@ -87,7 +87,11 @@ def _bars(axis: Any, run: dict[str, Any], question: str, attempts: int) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(axis="y", length=0)
     success, different = shares(run["answers"], question)
-    axis.set_title(f"{NAMES[run['method']]}: {success:.0%} right, {different} different", fontsize=10, loc="left")
+    axis.set_title(
+        f"{NAMES[run['method']]}: {success:.0%} right, {different} different word{'s' * (different > 1)}",
+        fontsize=10,
+        loc="left",
+    )
     if left:
         axis.text(99, MOST_BARS - 1, f"and {left} more", ha="right", va="center", fontsize=8, color="#555555")
 

@@ -311,16 +311,16 @@ def stages(families: Sequence[str], rows: Sequence[str], seeds: Sequence[int], s
     rest = [
         Cell(family, row, seed)
         for seed in seeds[-OTHER_SEEDS:]
-        for row in rows[1:]
+        for row in rows
         if row not in MAIN_ROWS
         for family in families
     ]
     found = [search[: len(families)], search[len(families) :]]
+    main = [row for row in rows if row in MAIN_ROWS]
     for start in range(0, len(seeds), 2):  # whole seeds early, and work for two cores
         pair = seeds[start : start + 2]
-        found.append([Cell(family, rows[0], seed) for seed in pair for family in families])
-        main = [row for row in rows[1:] if row in MAIN_ROWS]
-        found.append([Cell(family, row, seed) for seed in pair for family in families for row in main])
+        found.append([Cell(family, row, seed) for seed in pair for family in families for row in main[:1]])
+        found.append([Cell(family, row, seed) for seed in pair for family in families for row in main[1:]])
     return [*found, rest]
 
 
