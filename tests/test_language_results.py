@@ -57,6 +57,22 @@ def test_the_page_of_the_study_says_what_its_cells_say():
     assert marks("language-study.md") == study_tables.blocks(folder, study_tables.read(folder))
 
 
+def test_what_the_pages_say_in_words_follows_from_the_cells():
+    cells = study_tables.read(ROOT / "results/language")
+    earned = [
+        f for f in study_tables.FAMILIES if study_tables.verdict(cells, f, "polychromic-4-annealed")[2:8] == "earned"
+    ]
+    alone = [f for f in study_tables.FAMILIES if study_tables.verdict(cells, f)[2:8] == "earned"]
+    assert (earned, alone) == (["countdown", "chains"], [])
+    seeds = {len(cells[family, "stock"]) for family in study_tables.FAMILIES}
+    assert seeds == {6}
+    page = " ".join((ROOT / "docs/language-study.md").read_text("utf-8").split())
+    assert "six seeds." in page
+    assert "**Sets of 4 miss the claim on all three families**" in page
+    assert "**Annealed sets meet it on countdown and chains**" in page
+    assert "on two families of three" in " ".join((ROOT / "README.md").read_text("utf-8").split())
+
+
 def scores(one, many, distinct):
     return {"pass_at_k": {"1": one, "32": many}, "distinct_right": {"1": one, "32": distinct, "64": distinct}}
 

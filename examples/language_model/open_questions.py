@@ -278,12 +278,11 @@ def run(method: str, seed: int, settings: Settings, weights: str, file: Path) ->
 
 def summary(result: dict[str, Any]) -> str:
     """Success and the number of different right answers to each question."""
-    parts = []
-    for question, given in result["answers"].items():
-        right = sum(given["right"].values())
-        share = right / (right + len(given["wrong"]))
-        parts.append(f"{question} {share:.2f}, {len(given['right'])} different")
-    return "; ".join(parts)
+    from open_questions_figure import shares
+
+    given = result["answers"]
+    found = {question: shares(given, question) for question in given}
+    return "; ".join(f"{question} {share:.2f}, {count} different" for question, (share, count) in found.items())
 
 
 def main(
