@@ -45,7 +45,7 @@ from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer
 # The rows that the claim is about come first, so that an interrupted study has them for every family.
 MAIN_ROWS = ("pretrained", "stock", "polychromic-4", "polychromic-4-annealed")
 OTHER_SEEDS = 5  # of the other rows, which show a trend; the claim has more
-TEMPERATURES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5)
+TEMPERATURES = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5)  # at which the main rows are asked too
 LARGEST_BATCH = 4096
 RATE_NOISE = 0.01  # differences in pass@1 of a single run that say nothing
 
@@ -272,7 +272,7 @@ def run_cell(cell: Cell, rate: float, settings: Settings, cache: Path) -> dict[s
         "curve": watch.curve,
         "entropy": watch.entropy,
     }
-    if row.objective == "pretrained":
+    if cell.row in MAIN_ROWS and not searching:
         result["temperatures"] = {str(temperature): scores(SPLITS, temperature) for temperature in TEMPERATURES}
     return result | {
         "training_cpu_seconds": round(training, 1),
