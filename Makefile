@@ -83,7 +83,7 @@ torture: $(BIN)/.ready  ## hostile environments and functions, kills, full disks
 	.venv-llm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo-llm: .venv-llm/.ready  ## a real language model: stock GRPO against polychromic on open questions, in about 13 minutes
+demo-llm: .venv-llm/.ready  ## a real language model: stock GRPO against polychromic on open questions, in under 20 minutes
 	.venv-llm/bin/python examples/language_model/open_questions.py --out demo-llm
 
 # ARGS=--quick runs a small part of it, to see it run.

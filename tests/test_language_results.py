@@ -65,12 +65,31 @@ def test_what_the_pages_say_in_words_follows_from_the_cells():
     alone = [f for f in study_tables.FAMILIES if study_tables.verdict(cells, f)[2:8] == "earned"]
     assert (earned, alone) == (["countdown", "chains"], [])
     seeds = {len(cells[family, "stock"]) for family in study_tables.FAMILIES}
-    assert seeds == {6}
+    assert seeds == {8}
     page = " ".join((ROOT / "docs/language-study.md").read_text("utf-8").split())
-    assert "six seeds." in page
+    assert "eight seeds." in page
+    sets = {f: study_tables.verdict(cells, f) for f in study_tables.FAMILIES}
+    assert [f for f, words in sets.items() if words.count("ahead on") == 2] == ["countdown", "chains"]
+    assert "they are ahead at 32 attempts on countdown and chains" in page
     assert "**Sets of 4 miss the claim on all three families**" in page
     assert "**Annealed sets meet it on countdown and chains**" in page
     assert "on two families of three" in " ".join((ROOT / "README.md").read_text("utf-8").split())
+
+
+def test_what_the_study_says_of_temperatures_follows_from_the_cells():
+    cells = study_tables.read(ROOT / "results/language")
+    for family in study_tables.FAMILIES:
+        for row in ("polychromic-4", "polychromic-4-annealed"):
+            _, gaps, asked = study_tables.at_equal_success(cells, family, row, "stock")
+            assert asked == 2
+            assert gaps
+            assert all(own[2] < 0 for own in gaps)  # stock GRPO, hotter: fewer different answers
+        _, gaps, _ = study_tables.at_equal_success(cells, family, "stock", "polychromic-4")
+        assert len(gaps) == (1 if family == "chains" else 2)
+        assert all(own[2] > 0 for own in gaps)  # sets of 4, cooler: more
+        _, gaps, asked = study_tables.at_equal_success(cells, family, "polychromic-4-annealed", "pretrained")
+        assert asked == 8
+        assert bool(gaps) == (family == "programs")  # elsewhere it never reaches their success
 
 
 def scores(one, many, distinct):
@@ -130,3 +149,41 @@ def test_equal_success_is_that_of_the_slower_run():
     sets = {seed: cell(0.4, 0.95, 1, [point(0.2, 1.0), point(0.4, 0.95)]) for seed in range(2)}
     table = study_tables.equal_success_table({("chains", "stock"): stock, ("chains", "polychromic-4"): sets}, "chains")
     assert "| polychromic, sets of 4 | 2 | 0.400 | +0.150 [+0.150, +0.150] |" in table
+
+
+def every_split(*numbers):
+    return {split: scores(*numbers) for split in study_tables.SPLITS}
+
+
+def test_models_are_compared_at_the_temperature_with_the_same_success():
+    # Success peaks at 0.5, so 0.6 is met twice: on the hot side the model is more diverse.
+    scan = {"0.2": (0.5, 0.5, 1.0), "0.5": (0.7, 0.7, 2.0), "1.0": (0.5, 0.9, 4.0), "1.5": (0.1, 0.9, 5.0)}
+    asked = cell(0.5, 0.9, 4.0) | {"temperatures": {own: every_split(*numbers) for own, numbers in scan.items()}}
+    assert study_tables.at_temperature(asked, 0.6) == pytest.approx((0.75, 0.8, 0.8, 3.0))
+    assert study_tables.at_temperature(asked, 0.8) is None
+    assert study_tables.at_temperature(cell(0.6, 0.9, 4.0), 0.6) is None  # asked at no other temperature
+    several = dict.fromkeys(range(2), asked)
+    once = {0: cell(0.6, 0.9, 4.0), 1: cell(0.8, 0.9, 4.0), 2: cell(0.6, 0.9, 4.0)}
+    for row, stock, name, numbers in (
+        (once, several, "sets of 4, minus stock GRPO at the temperature with its success", "+0.100 | +0.100 | +1.000"),
+        (
+            several,
+            once,
+            "sets of 4 at the temperature with stock GRPO's success, minus stock GRPO",
+            "-0.100 | -0.100 | -1.000",
+        ),
+    ):
+        cells = {("chains", "stock"): stock, ("chains", "polychromic-4"): row}
+        (line,) = study_tables.temperature_table(cells).splitlines()[2:]
+        assert line == f"| chains: polychromic, {name} | 1 of 2 | 0.75 | {numbers} |"
+
+
+def test_the_best_temperature_is_one_that_every_seed_was_asked_at(tmp_path):
+    for seed, temperatures in enumerate((("0.2", "0.4", "1.0"), ("0.4", "1.0"))):
+        scan = {own: every_split(1 - float(own), 0.9, 1.0) for own in temperatures}  # the cooler the better
+        for own in scan.values():
+            own["train"]["pass_at_k"]["8"] = 0.5
+        stored = {"family": "chains", "row": "pretrained", "seed": seed, **cell(0.1, 0.9, 1.0), "temperatures": scan}
+        (tmp_path / f"{seed}.json").write_text(json.dumps(stored))
+    found = study_tables.read(tmp_path)["chains", study_tables.COOL]
+    assert [own["temperature"] for own in found.values()] == [0.4, 0.4]

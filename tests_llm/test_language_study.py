@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import study
+import study_plan
 import study_tables
 import torch
 from families import FAMILIES
@@ -78,6 +79,8 @@ def test_every_row_trains_and_the_tables_read_it(tmp_path, capsys):
     assert [point["step"] for point in cell["curve"]] == [0, 1, 2]
     assert list(cell["scores"]) == ["train", "held-out", "harder"]
     assert list(cell["scores"]["harder"]["pass_at_k"]) == ["1", "2", "4", "8"]
+    asked = {file.stem for file in out.glob("*.json") if "temperatures" in json.loads(file.read_text())}
+    assert asked == {f"programs-{row}-0" for row in study_plan.MAIN_ROWS}
     capsys.readouterr()
     study_tables.main(out, figures=tmp_path / "figures")
     printed = capsys.readouterr().out
@@ -85,6 +88,7 @@ def test_every_row_trains_and_the_tables_read_it(tmp_path, capsys):
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {
         "language-study.svg",
         "language-study-splits.svg",
+        "language-study-temperatures.svg",
         "language-study-training.svg",
     }
 

@@ -118,14 +118,17 @@ def test_several_weighted_rewards(tmp_path):
         )
 
 
-def test_wrong_answers_count_as_one(tmp_path):
-    record, _ = run(tmp_path, wrong_alike=True, success_threshold=0.2)
+@pytest.mark.parametrize("wrong_answers", ["alike", "never-different"])
+def test_wrong_answers_are_compared_as_said(tmp_path, wrong_answers):
+    record, _ = run(tmp_path, wrong_answers=wrong_answers, success_threshold=0.2)
+
+    def merged(group, rewards):
+        right = [label for label, reward in zip(group, rewards, strict=True) if reward >= 0.2 - 1e-6]
+        common = max(right, key=right.count) if right and wrong_answers == "never-different" else "wrong"
+        return [label if reward >= 0.2 - 1e-6 else common for label, reward in zip(group, rewards, strict=True)]
 
     def expected(_, rewards, texts):
-        labels = [
-            [label if reward >= 0.2 - 1e-6 else "wrong" for label, reward in zip(group, values, strict=True)]
-            for group, values in zip(labels_of(texts), rewards, strict=True)
-        ]
+        labels = [merged(*pair) for pair in zip(labels_of(texts), rewards, strict=True)]
         return polychromic_advantages(rewards, labels, set_size=4)
 
     check(record, expected)

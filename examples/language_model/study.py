@@ -1,7 +1,7 @@
 """The language study: which ways of training keep what a pretrained model could do?
 
     python examples/language_model/study.py --out results/language
-    python examples/language_model/study_tables.py results/language
+    python -m examples.language_model.study_tables results/language
 
 A tiny Llama learns three families of prompts from examples (`families.py`), and is then trained by TRL's unmodified
 `GRPOTrainer` in the ways of `study_rows.py`. First the learning rate is chosen, with a seed and prompts that nothing
@@ -32,6 +32,7 @@ from datasets import Dataset
 from families import FAMILIES, SPLITS, VALIDATION, Family, pretraining_texts, splits
 from records import commit, say, store
 from safetensors.torch import load_file, save_file
+from study_plan import MAIN_ROWS, OTHER_SEEDS, SEEDS, TEMPERATURES
 from study_rows import ROWS, rewards_and_config
 from tiny_llama import character_tokenizer, pretrain, tiny_llama
 from transformers import TrainerCallback
@@ -42,10 +43,6 @@ from trl import GRPOTrainer
 from polychromic import distinct_at_k, pass_at_k
 from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer
 
-# The rows that the claim is about come first, so that an interrupted study has them for every family.
-MAIN_ROWS = ("pretrained", "stock", "polychromic-4", "polychromic-4-annealed")
-OTHER_SEEDS = 5  # of the other rows, which show a trend; the claim has more
-TEMPERATURES = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5)  # at which the main rows are asked too
 LARGEST_BATCH = 4096
 RATE_NOISE = 0.01  # differences in pass@1 of a single run that say nothing
 
@@ -347,7 +344,7 @@ def main(
     out: Path = Path("results/language"),
     families: Sequence[str] = tuple(FAMILIES),
     rows: Sequence[str] = tuple(ROWS),
-    seeds: Sequence[int] = tuple(range(8)),
+    seeds: Sequence[int] = SEEDS,
     quick: bool = False,
     processes: int = 2,
     cache: Path = Path("runs/language-study"),

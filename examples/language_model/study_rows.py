@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from same_answers import labels
 from trl import GRPOConfig
 
 from polychromic.core.closed_form import best_of_sets_with
@@ -72,7 +71,8 @@ def rewards_and_config(row: Row, answer: Answer, model: Any, tokenizer: Any, arg
     if row.objective == "polychromic":
         reward = PolychromicReward(
             is_right,
-            judge=lambda prompt, completions: labels([answer(prompt, text) for text in completions]),
+            key=lambda completion: answer(completion.prompt, completion),
+            wrong_answers="never-different",
             set_size=row.set_size,
             scale=row.scale,
             anneal=row.anneal,

@@ -9,24 +9,19 @@ taken seed by seed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
-import matplotlib
 import numpy as np
 import tyro
+from examples.language_model.families import FAMILIES, SPLITS
+from examples.language_model.study_plan import planned_seeds
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-FAMILIES = ("countdown", "chains", "programs")
 STOCK, SETS, ANNEALED = "stock", "polychromic-4", "polychromic-4-annealed"  # what the claim is about
 COOL = "best-temperature-1"  # the baseline that needs no training
 CLOSE = 0.03  # how far behind stock GRPO's pass@1 the claim allows, a mean over seeds
-PLANNED_SEEDS = {"pretrained": 8, STOCK: 8, SETS: 8, ANNEALED: 8}  # 5 of the other rows
-SPLITS = ("train", "held-out", "harder")
 NAMES = {
     "pretrained": "pretrained",
     "best-temperature": "pretrained, best temperature for 8 attempts",
@@ -42,7 +37,6 @@ NAMES = {
     "polychromic-4-kl-unscaled": "polychromic, sets of 4, + KL, advantages not scaled",
     "polychromic-4-annealed": "polychromic, sets of 4, annealed to GRPO",
 }
-COLOURS = {"pretrained": "#4c78a8", COOL: "#4c78a8", STOCK: "#7f7f7f", SETS: "#d6336c", ANNEALED: "#e8a33d"}
 Cells = dict[tuple[str, str], dict[int, dict[str, Any]]]
 
 
@@ -59,25 +53,31 @@ def read(folder: Path) -> Cells:
     for family in FAMILIES:
         pretrained = cells.get((family, "pretrained"), {})
         if pretrained:
+            every = set.intersection(*(set(cell["temperatures"]) for cell in pretrained.values()))
             for row, attempts in (("best-temperature", "8"), (COOL, "1")):
-                cells[family, row] = {seed: _at_best(cell, attempts) for seed, cell in pretrained.items()}
+                cells[family, row] = {seed: _at_best(cell, attempts, every) for seed, cell in pretrained.items()}
     return cells
 
 
-def _at_best(cell: dict[str, Any], attempts: str) -> dict[str, Any]:
-    """The pretrained model at the temperature that is best on the prompts that are trained on, by pass@`attempts`."""
+def _at_best(cell: dict[str, Any], attempts: str, temperatures: set[str]) -> dict[str, Any]:
+    """The pretrained model at the temperature that is best on the prompts that are trained on, by pass@`attempts`.
+
+    Only temperatures that every seed was asked at are candidates.
+    """
     by_temperature = cell["temperatures"]
-    best = max(by_temperature, key=lambda temperature: by_temperature[temperature]["train"]["pass_at_k"][attempts])
+    best = max(
+        sorted(temperatures), key=lambda temperature: by_temperature[temperature]["train"]["pass_at_k"][attempts]
+    )
     return {**cell, "scores": by_temperature[best], "temperature": float(best), "training_cpu_seconds": 0.0}
 
 
 def values(cells: dict[int, dict[str, Any]], split: str, metric: str, k: int) -> dict[int, float]:
     """A metric by seed; `k` is taken down to the attempts that were made."""
-    found = {}
-    for seed, cell in cells.items():
-        scores = cell["scores"][split][metric]
-        found[seed] = scores[str(min(k, max(map(int, scores))))]
-    return found
+    return {seed: _at(cell["scores"][split][metric], k) for seed, cell in cells.items()}
+
+
+def _at(scores: dict[str, float], k: int) -> float:
+    return scores[str(min(k, max(map(int, scores))))]
 
 
 # The 97.5th percentile of Student's t by degrees of freedom. That of 9 stands in for more: intervals are then too wide.
@@ -231,6 +231,64 @@ def equal_success_table(cells: Cells, family: str) -> str:
     return "\n".join(lines)
 
 
+def at_temperature(cell: dict[str, Any], goal: float) -> tuple[float, float, float, float] | None:
+    """Temperature, held-out and harder pass@32 and distinct answers where held-out pass@1 equals a goal.
+
+    That is at the highest such temperature, interpolated between its neighbours; None where there is none.
+    """
+    points = [
+        (
+            by_split["held-out"]["pass_at_k"]["1"],
+            float(temperature),
+            *(_at(by_split[split][metric], k) for _, split, metric, k in _COMPARED[1:]),
+        )
+        for temperature, by_split in sorted(cell.get("temperatures", {}).items(), key=lambda pair: -float(pair[0]))
+    ]
+    for hotter, cooler in pairwise(points):
+        if hotter[0] < goal <= cooler[0]:
+            share = (goal - hotter[0]) / (cooler[0] - hotter[0])
+            found = [x + share * (y - x) for x, y in zip(hotter[1:], cooler[1:], strict=True)]
+            return found[0], found[1], found[2], found[3]
+    return None
+
+
+def at_equal_success(cells: Cells, family: str, fixed: str, moved: str) -> tuple[list[float], list[Any], int]:
+    """A row at temperature 1, and another one at the temperature with the same held-out pass@1.
+
+    Returns:
+        By seed that reaches it: that temperature, and the moved row minus the fixed one in held-out and harder pass@32
+        and distinct answers; then how many seeds were asked at several temperatures.
+    """
+    temperatures, gaps = [], []
+    both = sorted(cells.get((family, fixed), {}).keys() & cells.get((family, moved), {}).keys())
+    for seed in both:
+        own = cells[family, fixed][seed]["scores"]
+        found = at_temperature(cells[family, moved][seed], own["held-out"]["pass_at_k"]["1"])
+        if found:
+            temperatures.append(found[0])
+            gaps.append(np.subtract(found[1:], [_at(own[split][metric], k) for _, split, metric, k in _COMPARED[1:]]))
+    return temperatures, gaps, sum("temperatures" in cells[family, moved][seed] for seed in both)
+
+
+def temperature_table(cells: Cells) -> str:
+    """Sets minus stock GRPO and minus the pretrained model, one of the two at the temperature of equal success."""
+    lines = ["| | seeds | that temperature | pass@32 | harder pass@32 | distinct right of 64 |", "|---" * 6 + "|"]
+    for family in FAMILIES:
+        for row in (SETS, ANNEALED):
+            for fixed, moved, sign, words in (
+                (STOCK, row, 1, "{row} at the temperature with stock GRPO's success, minus stock GRPO"),
+                (row, STOCK, -1, "{row}, minus stock GRPO at the temperature with its success"),
+                (row, "pretrained", -1, "{row}, minus the pretrained model at the temperature with its success"),
+            ):
+                temperatures, gaps, asked = at_equal_success(cells, family, fixed, moved)
+                if asked:
+                    parts = [_signed(mean_and_interval(own)) for own in (sign * np.transpose(gaps)).tolist()]
+                    shown = [f"{np.mean(temperatures):.2f}", *parts] if gaps else ["none reaches it", "", "", ""]
+                    name = f"{family}: {words.format(row=NAMES[row])}"
+                    lines.append(f"| {name} | {len(gaps)} of {asked} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
 def rates_table(folder: Path, cells: Cells) -> str:
     """The search: pass@1 on validation prompts by learning rate; in bold the rate that the cells have."""
     found: dict[tuple[str, str], dict[float, float]] = {}
@@ -255,7 +313,7 @@ def provenance(folder: Path, cells: Cells) -> str:
     commits = ", ".join(sorted({f"`{_short(cell['commit'])}`" for cell in stored}))
     wanted = [(family, row) for family in FAMILIES for row in NAMES if not row.startswith("best-temperature")]
     seeds = ", ".join(str(seed) for seed in sorted({seed for own in cells.values() for seed in own}))
-    missing = sum(max(0, PLANNED_SEEDS.get(row, 5) - len(cells.get((family, row), {}))) for family, row in wanted)
+    missing = sum(max(0, planned_seeds(row) - len(cells.get((family, row), {}))) for family, row in wanted)
     left = f" {missing} cells of the plan have not been run yet." if missing else ""
     return (
         f"`make language-study`, in parts (each cell has its own command), seeds {seeds}, commits {commits}: "
@@ -271,6 +329,7 @@ def blocks(folder: Path, cells: Cells) -> dict[str, str]:
     """The text of every mark of the page."""
     found = {
         "verdict": verdict_table(cells),
+        "temperatures": temperature_table(cells),
         "rates": rates_table(folder, cells),
         "provenance": provenance(folder, cells),
     }
@@ -278,77 +337,6 @@ def blocks(folder: Path, cells: Cells) -> dict[str, str]:
         tables = (main_table(cells, family), difference_table(cells, family), equal_success_table(cells, family))
         found[family] = "\n\n".join(tables)
     return found
-
-
-def pass_figure(cells: Cells, file: Path, splits: Sequence[str] = SPLITS) -> None:
-    """pass@k, a column a family and a row a split; a band is the range of the seeds."""
-    families = [family for family in FAMILIES if any(key[0] == family for key in cells)]
-    figure, axes = plt.subplots(
-        len(splits), len(families), figsize=(10, 2.6 * len(splits) + 0.4), squeeze=False, layout="constrained"
-    )
-    for line, split in zip(axes, splits, strict=True):
-        for axis, family in zip(line, families, strict=True):
-            for row, colour in COLOURS.items():
-                found = cells.get((family, row))
-                if not found:
-                    continue
-                curves = [cell["scores"][split]["pass_at_k"] for cell in found.values()]
-                ks = sorted(map(int, curves[0]))
-                numbers = 100 * np.array([[curve[str(k)] for k in ks] for curve in curves])
-                dashed = {"linestyle": "--"} if row == COOL else {}
-                axis.plot(ks, numbers.mean(axis=0), color=colour, label=NAMES[row], marker="o", markersize=3, **dashed)
-                axis.fill_between(ks, numbers.min(axis=0), numbers.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-            axis.set_xscale("log", base=2)
-            axis.set_title(f"{family}, {split} prompts", fontsize=10)
-            axis.set_ylim(0, 102)
-            axis.set_xticks(ks, [str(k) for k in ks])
-            axis.spines[["top", "right"]].set_visible(False)
-        line[0].set_ylabel("% of prompts solved")
-    for axis in axes[-1]:
-        axis.set_xlabel("attempts")
-    handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
-    note = "Lines are means over seeds, bands their range. Harder prompts have one or two right answers."
-    figure.supxlabel(note, fontsize=9, color="#555555")
-    _save(figure, file)
-
-
-def curve_figure(cells: Cells, file: Path) -> None:
-    """Success, distinct right answers and entropy over training, on held-out prompts."""
-    families = [family for family in FAMILIES if any(key[0] == family for key in cells)]
-    panels: tuple[tuple[str, Callable[[dict[str, Any]], list[tuple[float, float]]]], ...] = (
-        ("held-out pass@1", lambda c: [(p["step"], p["held-out"]["pass_at_k"]["1"]) for p in c["curve"]]),
-        (
-            "distinct right answers of 32",
-            lambda c: [(p["step"], list(p["held-out"]["distinct_right"].values())[-1]) for p in c["curve"]],
-        ),
-        ("entropy of a token, nats", lambda c: [(step, entropy) for step, entropy in c["entropy"]]),
-    )
-    figure, axes = plt.subplots(
-        len(families), len(panels), figsize=(10, 2.8 * len(families)), squeeze=False, layout="constrained"
-    )
-    for line, family in zip(axes, families, strict=True):
-        for axis, (title, points) in zip(line, panels, strict=True):
-            for row, colour in COLOURS.items():
-                curves = [points(cell) for cell in cells.get((family, row), {}).values()]
-                if not curves or not curves[0]:
-                    continue
-                steps = [step for step, _ in curves[0]]
-                numbers = np.array([[value for _, value in curve] for curve in curves])
-                axis.plot(steps, numbers.T, color=colour, linewidth=0.5, alpha=0.5)
-                axis.plot(steps, numbers.mean(axis=0), color=colour, linewidth=2, label=NAMES[row])
-            axis.set_title(f"{family}: {title}", fontsize=10)
-            axis.set_ylim(bottom=0)
-    for axis in axes[-1]:
-        axis.set_xlabel("step")
-    axes[0, 0].legend(frameon=False, fontsize=8)
-    _save(figure, file)
-
-
-def _save(figure: Any, file: Path) -> None:
-    plt.rcParams["svg.hashsalt"] = "polychromic"  # the same file every time
-    figure.savefig(file, metadata={"Date": None})
-    plt.close(figure)
 
 
 def main(results: Annotated[Path, tyro.conf.Positional], page: Path | None = None, figures: Path | None = None) -> None:
@@ -362,10 +350,13 @@ def main(results: Annotated[Path, tyro.conf.Positional], page: Path | None = Non
 
         write_page(page, texts)
     if figures is not None:
+        from examples.language_model import study_figures as draw  # it draws what is read here
+
         figures.mkdir(parents=True, exist_ok=True)
-        pass_figure(cells, figures / "language-study.svg", SPLITS[:0:-1])
-        pass_figure(cells, figures / "language-study-splits.svg")
-        curve_figure(cells, figures / "language-study-training.svg")
+        draw.pass_figure(cells, figures / "language-study.svg", SPLITS[:0:-1])
+        draw.pass_figure(cells, figures / "language-study-splits.svg")
+        draw.curve_figure(cells, figures / "language-study-training.svg")
+        draw.temperature_figure(cells, figures / "language-study-temperatures.svg")
 
 
 if __name__ == "__main__":

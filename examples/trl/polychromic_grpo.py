@@ -28,7 +28,7 @@ args = polychromic_grpo_config(
 )
 trainer = GRPOTrainer(
     model,
-    reward_funcs=PolychromicReward(is_right, key=expression).funcs,
+    reward_funcs=PolychromicReward(is_right, key=expression, wrong_answers="never-different").funcs,
     args=args,
     train_dataset=Dataset.from_list([{"prompt": f"{t}=", "target": t} for t in range(2, 18)]),
 )

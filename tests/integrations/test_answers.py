@@ -1,7 +1,11 @@
 """When completions count as the same, and what is made of groups of them; no trainer needed."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polychromic import UserError, kernel_from_embeddings, polychromic_advantages, polychromic_kernel_advantages
 from polychromic.integrations.answers import Comparison, Likeness, NoAnswer, rewards_of
@@ -294,11 +298,47 @@ def test_groups_smaller_than_a_set_have_metrics_without_sets():
 
 def test_wrong_answers_can_count_as_one():
     right = np.array([[True, True, False, False]])
-    labels = Likeness(np.array([[0, 1, 2, 3]]), None).wrong_alike(right)
+    labels = Likeness(np.array([[0, 1, 2, 3]]), None).of_wrong(right, "alike")
     np.testing.assert_array_equal(labels.labels, [[0, 1, -1, -1]])
     kernel = np.full((1, 4, 4), 0.5) + 0.5 * np.eye(4)
     expected = [[1, 0.5, 0, 0], [0.5, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
-    np.testing.assert_array_equal(Likeness(None, kernel).wrong_alike(right).kernel[0], expected)
+    np.testing.assert_array_equal(Likeness(None, kernel).of_wrong(right, "alike").kernel[0], expected)
+    assert Likeness(None, kernel).of_wrong(right, "compared").kernel is kernel
+
+
+def test_wrong_answers_can_count_as_the_most_common_right_one():
+    right = np.array([[True, False, True, True, False], [False] * 5])
+    labels = Likeness(np.array([[0, 1, 2, 2, 3], [0, 1, 1, 1, 4]]), None)
+    merged = labels.of_wrong(right, "never-different")
+    np.testing.assert_array_equal(merged.labels[0], [0, 2, 2, 2, 2])
+    assert len(set(merged.labels[1])) == 1
+    # By degrees: the right completion most like the other right ones (here 2) stands in for each wrong one.
+    kernel = np.eye(4)
+    kernel[0, 2] = kernel[2, 0] = 0.5
+    kernel[2, 1] = kernel[1, 2] = 0.4
+    found = Likeness(None, kernel[None]).of_wrong(np.array([[True, True, True, False]]), "never-different").kernel[0]
+    np.testing.assert_array_equal(found[3], kernel[2][[0, 1, 2, 2]])
+    np.testing.assert_array_equal(found[:3, :3], kernel[:3, :3])
+    np.testing.assert_array_equal(found, found.T)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=8))
+def test_the_most_common_right_answer_is_found_by_counting(completions):
+    labels, right = (np.array([column]) for column in zip(*completions, strict=True))
+    counted = Counter(label for label, good in completions if good).most_common(1)
+    expected = [label if good else counted[0][0] for label, good in completions] if counted else []
+    merged = Likeness(labels, None).of_wrong(right, "never-different").labels[0].tolist()
+    assert merged == (expected if counted else [labels[0, 0]] * len(completions))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=5, max_size=8), st.booleans())
+def test_a_wrong_answer_that_is_never_different_gets_no_more_than_the_most_common_right_one(completions, zero):
+    labels, right = (np.array([column]) for column in zip(*completions, strict=True))
+    merged = Likeness(labels, None).of_wrong(right, "never-different")
+    advantages = group_advantages(right.astype(float), merged, SetSettings(homogeneous_zero=zero), 0)[0]
+    if right.any() and not right.all():
+        common = merged.labels[0, (~right[0]).argmax()]
+        assert advantages[~right[0]].max() <= advantages[right[0] & (merged.labels[0] == common)].min() + 1e-12
 
 
 def test_a_key_that_sees_wrong_answers_pays_for_them_unless_they_count_as_one():
@@ -307,5 +347,5 @@ def test_a_key_that_sees_wrong_answers_pays_for_them_unless_they_count_as_one():
     likeness = Likeness(np.array([[0, 0, 0, 0, 0, 1, 2, 3]]), None)
     paid = group_advantages(returns, likeness, SetSettings(), 0)
     assert paid[0, 5] > 0 > paid[0, 0]
-    merged = likeness.wrong_alike(returns > 0)
+    merged = likeness.of_wrong(returns > 0, "alike")
     assert group_advantages(returns, merged, SetSettings(homogeneous_zero=False), 0)[0, 0] > 0

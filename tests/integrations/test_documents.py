@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from polychromic import polychromic_advantages
+from polychromic.integrations.answers import Likeness
+from polychromic.integrations.group_sets import SetSettings, group_advantages
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -22,8 +24,22 @@ def test_what_the_guide_to_keys_says_of_a_key_that_pays_for_wrong_answers():
         advantages = polychromic_advantages(rewards, [0] * right + list(range(1, 9 - right)), set_size=4)
         wrong = shown(advantages[-1])
         assert f"| {right} | {shown(advantages[0])} | {f'**{wrong}**' if advantages[-1] > 0 else wrong} |" in page
-    merged = polychromic_advantages([1.0] * 6 + [0.0] * 2, [0] * 6 + [1] * 2, set_size=4)
-    assert f"a wrong one still gets\n{shown(merged[-1])}" in page
+    rewards = np.array([[1.0] * 6 + [0.0] * 2])
+    groups = [([0] * 6 + [1, 2], (0, -1)), ([0] * 5 + [1, 2, 3], (0, 5, -1))]  # labels, and whose advantages are shown
+    for wrong_answers, zero in (
+        ("compared", True),
+        ("alike", True),
+        ("never-different", True),
+        ("never-different", False),
+    ):
+        columns = []
+        for labels, members in groups:
+            likeness = Likeness(np.array([labels]), None).of_wrong(rewards > 0, wrong_answers)
+            found = group_advantages(rewards, likeness, SetSettings(homogeneous_zero=zero), 0)[0]
+            parts = [shown(found[member]) if abs(found[member]) > 1e-9 else "0" for member in members]
+            columns.append(", ".join([*parts[:-1], f"**{parts[-1]}**" if found[-1] > 1e-9 else parts[-1]]))
+        start = f'| `"{wrong_answers}"`' if zero else "| the same"
+        assert any(line.startswith(start) and line.endswith(f"| {' | '.join(columns)} |") for line in page.splitlines())
 
 
 def test_the_configuration_for_verl_is_shown_as_it_is():
@@ -78,7 +94,7 @@ def test_the_probe_of_keys_is_the_stored_one():
         "calculations": "`keys.calculations`",
         "text": "the whole text",
         "last number": "`keys.last_number`",
-        "wrong alike": "`keys.last_number`, `wrong_alike=True`",
+        "wrong alike": '`keys.last_number`, `wrong_answers="alike"`',
         "stock": "none: stock GRPO",
     }
     for arm, name in names.items():

@@ -302,7 +302,8 @@ def is_plain(label: Any) -> bool:
     """Whether a label is sound by its type alone, as most are: strings, whole numbers, and tuples of them."""
     kind = type(label)
     if kind is tuple or kind is frozenset:
-        return all(type(part) in _SOUND or is_plain(part) for part in label)
+        # The first test settles most labels without a loop of Python's; keys of text are checked one by one.
+        return _SOUND.issuperset(map(type, label)) or all(map(is_plain, label))
     return kind in _SOUND
 
 

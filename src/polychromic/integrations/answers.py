@@ -33,6 +33,8 @@ from polychromic.integrations.completions import Completion
 
 # What becomes of a group whose judge gives no answer: the run stops, its advantages are 0, or its texts are compared.
 ON_FAILURE = ("error", "skip", "text")
+# How wrong completions are compared: like right ones, as one answer, or as the group's most common right answer.
+WRONG_ANSWERS = ("compared", "alike", "never-different")
 # What can be iterated over but has no order of completions, or is made of letters.
 UNORDERED = (str, bytes, Mapping, Set)
 # Rewards come as 32-bit floats, so one that is meant to be 1 may be a little less or more.
@@ -60,14 +62,31 @@ class Likeness(NamedTuple):
             return np.ones(len(self.kernel))
         return np.asarray(1.0 + (self.kernel.shape[-1] - 1) * vendi_diversity(self.kernel))
 
-    def wrong_alike(self, right: NDArray[np.bool_]) -> Likeness:
-        """The same, but all completions of a group that are not right, [G, N], are one answer."""
+    def of_wrong(self, right: NDArray[np.bool_], wrong_answers: str) -> Likeness:
+        """The same, with the completions that are not right, [G, N], compared in one of the `WRONG_ANSWERS`."""
+        if wrong_answers == "compared":
+            return self
+        return self._wrong_alike(right) if wrong_answers == "alike" else self._wrong_as_most_common(right)
+
+    def _wrong_alike(self, right: NDArray[np.bool_]) -> Likeness:
         if self.labels is not None:
             return Likeness(np.where(right, self.labels, -1), None)
         assert self.kernel is not None
         both_right = right[:, :, None] & right[:, None, :]
         both_wrong = ~right[:, :, None] & ~right[:, None, :]
         return Likeness(None, np.where(both_right, self.kernel, both_wrong.astype(np.float64)))
+
+    def _wrong_as_most_common(self, right: NDArray[np.bool_]) -> Likeness:
+        """Each wrong completion in the place of the right one that is most like the other right ones, [G, N]."""
+        alike = self.labels[:, :, None] == self.labels[:, None, :] if self.labels is not None else self.kernel
+        assert alike is not None
+        common = np.where(right, (alike * right[:, None, :]).sum(axis=-1), -np.inf).argmax(axis=1)
+        place = np.where(right, np.arange(right.shape[1]), common[:, None])
+        if self.labels is not None:
+            return Likeness(np.take_along_axis(self.labels, place, axis=1), None)
+        assert self.kernel is not None
+        groups = np.arange(len(place))[:, None, None]
+        return Likeness(None, self.kernel[groups, place[:, :, None], place[:, None, :]])
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,16 @@ from accelerate.utils import gather_object
 from numpy.typing import ArrayLike
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-from polychromic.core.checks import flag, one_of, whole_number
+from polychromic.core.checks import one_of, whole_number
 from polychromic.errors import UserError
-from polychromic.integrations.answers import Comparison, reward_bounds, rewards_of, right_answers, threshold_of
+from polychromic.integrations.answers import (
+    WRONG_ANSWERS,
+    Comparison,
+    reward_bounds,
+    rewards_of,
+    right_answers,
+    threshold_of,
+)
 from polychromic.integrations.calls import Calls, is_asynchronous, run_in_loop
 from polychromic.integrations.completions import Completion, content_of
 from polychromic.integrations.group_sets import (
@@ -100,8 +107,9 @@ class PolychromicReward:
             its prompt, columns, messages and tool calls.
         calls, on_failure: how a judge is called, and what becomes of a group for which it fails: 'error', 'skip' or
             'text'.
-        wrong_alike: count all completions below `success_threshold` as one answer, so that no set is paid for holding
-            several wrong ones.
+        wrong_answers: how completions below `success_threshold` are compared. 'compared': like right ones, as in the
+            paper. 'alike': all of them are one answer. 'never-different': each counts as the group's most common right
+            answer, so that no wrong completion makes a set more diverse.
         set_size, num_sets, credit, homogeneous_zero: the sets and their credit, as in
             `polychromic.integrations.group_sets.SetSettings`. `**PRESETS["paper"]` and `**PRESETS["poly-epo"]` set
             them all.
@@ -112,7 +120,7 @@ class PolychromicReward:
             `scale="batch"`.
         reward_range: (lowest, highest) reward; rewards are mapped linearly from it to [0, 1].
         success_threshold: the reward from which on a completion counts as right in `pass@n`,
-            `distinct_right_answers` and `wrong_alike`; not given, the highest reward.
+            `distinct_right_answers` and `wrong_answers`; not given, the highest reward.
         seed: of the random sets.
     """
 
@@ -127,7 +135,7 @@ class PolychromicReward:
         similarity_threshold: float | None = None,
         calls: Calls | None = None,
         on_failure: str = "error",
-        wrong_alike: bool = False,
+        wrong_answers: str = "compared",
         set_size: int = 4,
         num_sets: int | str = "auto",
         credit: str = "sum",
@@ -142,7 +150,7 @@ class PolychromicReward:
             raise UserError(f"reward_fn is {type(reward_fn).__name__}; it must be a function that returns rewards")
         self.reward_fn = reward_fn
         self.comparison = Comparison(key, judge, equivalent, embed, similarity_threshold, calls, on_failure)
-        self.wrong_alike = flag("wrong_alike", wrong_alike)
+        self.wrong_answers = one_of("wrong_answers", wrong_answers, WRONG_ANSWERS)
         self.sets = SetSettings(set_size, num_sets, credit, homogeneous_zero, scale, anneal)
         self.reward_range = reward_bounds(reward_range)
         self.success_threshold = threshold_of(success_threshold, self.reward_range)
@@ -199,13 +207,16 @@ class PolychromicReward:
     def of_group(self, completions: list[Completion], rewards: list[float], draw: int) -> tuple[Any, dict[str, float]]:
         """Advantages [N] of one group with these rewards, and what to log of it, for a trainer that has no batches.
 
+        With `on_failure="skip"`, a group for which the judge fails has advantages of 0, however many groups in a row
+        that happens to: `failed_groups` is 1 for each of them.
+
         draw: a number that no other group of the run has, for the random sets.
         """
         raw, returns = rewards_of(rewards, len(completions), self.reward_range, f"reward_fn '{self.raw.__name__}'")
         items = self.comparison.of_completions(completions)
         prompts = [completions[0].prompt if completions else None]
         rng = np.random.default_rng([self.seed, 1, draw])
-        advantages, metrics = self._advantages(raw[None], returns[None], [items], prompts, rng)
+        advantages, metrics = self._advantages(raw[None], returns[None], [items], prompts, rng, may_skip_all=True)
         return advantages[0], metrics
 
     def __getstate__(self) -> dict[str, Any]:
@@ -213,9 +224,19 @@ class PolychromicReward:
         return vars(self) | {"_trainer": _no_trainer, "_factor": _unchanged, "_last": (None, [])}
 
     def _advantages(
-        self, raw: Any, returns: Any, items: list[Any], prompts: list[Any], rng: np.random.Generator
+        self,
+        raw: Any,
+        returns: Any,
+        items: list[Any],
+        prompts: list[Any],
+        rng: np.random.Generator,
+        *,
+        may_skip_all: bool = False,
     ) -> tuple[Any, dict[str, float]]:
-        """Advantages [G, N] of all groups, and what to log of them."""
+        """Advantages [G, N] of all groups, and what to log of them.
+
+        may_skip_all: whether there may be no group with a judge's answer; in a batch, that is a judge out of order.
+        """
         metrics = {"raw_reward": float(raw.mean())}
         kept = np.ones(len(items), bool)
         if self.comparison.needs_whole_groups:
@@ -223,11 +244,12 @@ class PolychromicReward:
             kept = np.array([labels is not None for labels in items])
             metrics["failed_groups"] = float(1 - kept.mean())
             if not kept.any():
+                if may_skip_all:
+                    return np.zeros_like(returns), metrics | {"advantage_std": 0.0}
                 raise UserError("the judge gave no answer for any group of this step; on_failure='skip' is for some")
-        likeness = self.comparison.likeness([labels for labels in items if labels is not None])
         right = right_answers(raw[kept], self.success_threshold)
-        if self.wrong_alike:
-            likeness = likeness.wrong_alike(right)
+        likeness = self.comparison.likeness([labels for labels in items if labels is not None])
+        likeness = likeness.of_wrong(right, self.wrong_answers)
         advantages = np.zeros_like(returns)
         advantages[kept] = group_advantages(returns[kept], likeness, self.sets, rng)
         metrics |= group_metrics(returns[kept], likeness, self.sets, right)

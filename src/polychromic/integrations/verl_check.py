@@ -137,5 +137,5 @@ def _print_settings(settings: VerlSettings) -> None:
     if settings.comparison.needs_whole_groups:
         print(f"{NAME}.calls  {settings.comparison.calls}")
         print(f"{NAME}.on_failure  {settings.comparison.on_failure}")
-    for name in ("wrong_alike", "columns", "reward_range", "success_threshold", "incomplete_groups", "seed"):
+    for name in ("wrong_answers", "columns", "reward_range", "success_threshold", "incomplete_groups", "seed"):
         print(f"{NAME}.{name}  {getattr(settings, name)}")

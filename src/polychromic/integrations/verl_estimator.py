@@ -116,10 +116,9 @@ def advantages_of_rows(rewards: Floats, uids: Sequence[Any], responses: Response
         if not kept.any():
             continue
         rows = rows[kept]
-        likeness = settings.comparison.likeness([labels for labels in items if labels is not None])
         right = right_answers(raw[rows], settings.success_threshold)
-        if settings.wrong_alike:
-            likeness = likeness.wrong_alike(right)
+        likeness = settings.comparison.likeness([labels for labels in items if labels is not None])
+        likeness = likeness.of_wrong(right, settings.wrong_answers)
         advantages[rows] = group_advantages(returns[rows], likeness, settings.sets, generator)
         found = group_metrics(returns[rows], likeness, settings.sets, right)
         weights.append(len(rows))

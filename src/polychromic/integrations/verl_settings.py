@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from polychromic.core.checks import flag, one_of, whole_number
+from polychromic.core.checks import one_of, whole_number
 from polychromic.errors import UserError
-from polychromic.integrations.answers import Comparison, reward_bounds, threshold_of
+from polychromic.integrations.answers import WRONG_ANSWERS, Comparison, reward_bounds, threshold_of
 from polychromic.integrations.calls import Calls
 from polychromic.integrations.group_sets import PRESETS, SetSettings
 
@@ -32,7 +32,8 @@ class VerlSettings:
     Attributes:
         comparison: when two responses count as the same: `key`, `judge`, `equivalent` or `embed`, each written
             `package.module:function`, `similarity_threshold`, `on_failure`, and `calls`, a section of its own.
-        wrong_alike: count all responses below `success_threshold` as one answer.
+        wrong_answers: how responses below `success_threshold` are compared: 'compared', like right ones; 'alike', all
+            as one answer; 'never-different', each as the group's most common right answer.
         columns: the fields of the data set that these functions find as `completion.columns`.
         sets: `set_size`, `num_sets`, `credit`, `homogeneous_zero`, `scale`, `anneal`, or a `preset` of them.
         reward_range: (lowest, highest) reward; rewards are mapped linearly from it to [0, 1].
@@ -43,7 +44,7 @@ class VerlSettings:
     """
 
     comparison: Comparison
-    wrong_alike: bool
+    wrong_answers: str
     columns: tuple[str, ...]
     sets: SetSettings
     reward_range: tuple[float, float]
@@ -57,7 +58,7 @@ def section_settings(section: Mapping[str, Any]) -> VerlSettings:
     ways = ("key", "judge", "equivalent", "embed")
     set_names = tuple(field.name for field in fields(SetSettings))
     others = (
-        "similarity_threshold", "calls", "on_failure", "wrong_alike", "columns", "preset", "reward_range",
+        "similarity_threshold", "calls", "on_failure", "wrong_answers", "columns", "preset", "reward_range",
         "success_threshold", "incomplete_groups", "seed",
     )  # fmt: skip
     unknown = sorted(set(section) - {*ways, *set_names, *others})
@@ -77,7 +78,7 @@ def section_settings(section: Mapping[str, Any]) -> VerlSettings:
             calls=_calls(section.get("calls")),
             on_failure=section.get("on_failure", "error"),
         ),
-        wrong_alike=flag(f"{NAME}.wrong_alike", section.get("wrong_alike", False)),
+        wrong_answers=one_of(f"{NAME}.wrong_answers", section.get("wrong_answers", "compared"), WRONG_ANSWERS),
         columns=tuple(map(str, section.get("columns", COLUMNS))),
         sets=SetSettings(**chosen),
         reward_range=(low, high),
