@@ -150,6 +150,9 @@ def test_calls_that_the_model_wrote_into_its_text_are_the_same_calls():
     written = 'Let me see. <tool_call>\n{"arguments": {"unit": "C", "city": "Paris"}, "name": "weather"}\n</tool_call>'
     assert Completion(written).tool_calls == weather("Paris").tool_calls
     assert Completion("<tool_call>not json</tool_call>").tool_calls == (ToolCall("", "not json"),)
+    for hostile in ('{"function": 5}', "[" * 100_000, '{"name": "f", "arguments": "' + "[" * 100_000 + '"}'):
+        assert len(Completion(f"<tool_call>{hostile}</tool_call>").tool_calls) == 1
+    assert Completion("<tool_call>" * 100_000).tool_calls == ()
     assert Completion("nothing").tool_calls == ()
 
 

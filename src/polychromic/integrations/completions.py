@@ -8,13 +8,12 @@ A `Completion` is a string, so a function of texts takes it as it is. One that a
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 # How Hermes, Qwen and others write a call down. TRL hands calls over apart from the text, verl as the model wrote them;
 # in this form the text of both is the same.
-TOOL_CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
+BEGIN_CALL, END_CALL = "<tool_call>", "</tool_call>"
 
 
 class ToolCall(NamedTuple):
@@ -73,7 +72,7 @@ class Completion(str):
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls of tools in their order; a key for agents, as it stands."""
         calls = [_tool_call(call) for message in self._messages or () for call in message.get("tool_calls") or ()]
-        return tuple(calls or map(_parsed_call, TOOL_CALL.findall(self)))
+        return tuple(calls or map(_parsed_call, _called(self)))
 
     @property
     def identity(self) -> Any:
@@ -114,14 +113,23 @@ def _tool_call(call: Mapping[str, Any]) -> ToolCall:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return ToolCall(str(function.get("name")), arguments)
     return ToolCall(str(function.get("name")), json.dumps(arguments, sort_keys=True, default=str))
 
 
+def _called(text: str) -> list[str]:
+    """What a text has between the marks of a call; one without an end is none."""
+    parts = [part.partition(END_CALL) for part in text.split(BEGIN_CALL)[1:]]
+    return [call.strip() for call, end, _ in parts if end]
+
+
 def _parsed_call(text: str) -> ToolCall:
+    """A model may write anything here; what is no call is compared as it is written."""
     try:
         call = json.loads(text)
-    except ValueError:
-        call = None
-    return _tool_call(call) if isinstance(call, dict) else ToolCall("", text)
+        if isinstance(call, dict) and isinstance(call.get("function") or call, dict):
+            return _tool_call(call)
+    except (ValueError, RecursionError):
+        pass
+    return ToolCall("", text)
