@@ -9,11 +9,13 @@ The loop, the model and the budget of `vines_language`, with groups of 16 and al
     text           the key sees the whole text
     last number    the key sees the number at the end, of which one alone is right
     wrong alike    the same, but all wrong answers count as one
+    calculations, never different    'calculations', but a wrong answer counts as the most common right one
+    last number, never different     'last number', but likewise, and sets of equal answers score their mean reward
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ import numpy as np
 import tyro
 
 from benchmarks.vines_language import SET_SIZE, compare
-from polychromic import polychromic_advantages
+from polychromic.integrations.answers import Likeness, label_codes
+from polychromic.integrations.group_sets import SetSettings, group_advantages
 from polychromic.integrations.keys import calculations, last_number
 
 
@@ -31,15 +34,15 @@ def stock(rewards: Sequence[float], texts: Sequence[str], size: int) -> Any:  # 
     return (groups - groups.mean(axis=1, keepdims=True)).reshape(-1)
 
 
-def by_key(key: Any, wrong_alike: bool = False) -> Any:
+def by_key(key: Callable[[str], Hashable], wrong_answers: str = "compared", homogeneous_zero: bool = True) -> Any:
     """Advantages of sets under a key."""
+    settings = SetSettings(set_size=SET_SIZE, homogeneous_zero=homogeneous_zero)
 
     def advantages(rewards: Sequence[float], texts: Sequence[str], size: int) -> Any:
-        labels: list[Hashable] = [
-            "wrong" if wrong_alike and reward < 1 else key(text) for reward, text in zip(rewards, texts, strict=True)
-        ]
-        groups = np.arange(len(rewards) // size).repeat(size)
-        return polychromic_advantages(rewards, labels, group_ids=groups, set_size=SET_SIZE)
+        labels = label_codes([[key(text) for text in texts]]).reshape(-1, size)
+        returns = np.reshape(np.asarray(rewards, float), (-1, size))
+        likeness = Likeness(labels, None).of_wrong(returns >= 1, wrong_answers)
+        return group_advantages(returns, likeness, settings, 0).reshape(-1)
 
     return advantages
 
@@ -49,7 +52,9 @@ ARMS = {
     "calculations": by_key(calculations),
     "text": by_key(str),
     "last number": by_key(last_number),
-    "wrong alike": by_key(last_number, wrong_alike=True),
+    "wrong alike": by_key(last_number, "alike"),
+    "calculations, never different": by_key(calculations, "never-different"),
+    "last number, never different": by_key(last_number, "never-different", homogeneous_zero=False),
 }
 
 

@@ -5,7 +5,6 @@ from itertools import permutations, product
 import families
 import pytest
 from families import FAMILIES
-from same_answers import labels
 
 
 @pytest.mark.parametrize(
@@ -87,8 +86,3 @@ def test_prompts_and_pretraining(name):
         assert f"{prompt}:" not in held_out
         assert len(answer) < family.max_tokens
         assert set(text) <= set(family.characters)
-
-
-def test_wrong_answers_never_count_as_different():
-    assert labels(["a", None, "b", "b", None]) == ["a", "b", "b", "b", "b"]
-    assert labels([None, None]) == [None, None]

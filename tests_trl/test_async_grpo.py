@@ -13,7 +13,8 @@ from runs import digit_share, enumerated_batch, first_two
 from tiny_llama import character_tokenizer
 
 from polychromic import UserError, polychromic_advantages
-from polychromic.integrations.trl import PolychromicReward, check_trainer
+from polychromic.integrations.endpoints import EndpointEmbeddings, EndpointJudge
+from polychromic.integrations.trl import PolychromicReward, check_trainer, combine, each_completion
 
 if Version(trl.__version__) < Version("1.16"):
     pytest.skip("this TRL has none", allow_module_level=True)
@@ -29,6 +30,10 @@ TEXTS = ["12", "1+", "+1", "++", "123", "45", "67", ""]
 def chat_share(prompts, completions, **_):
     """The reward of these tests, for conversations, as a spawned process can import it."""
     return digit_share([p[-1]["content"] for p in prompts], [c[0]["content"] for c in completions])
+
+
+def first_is_a_digit(completion):
+    return float(completion[:1].isdigit())
 
 
 def settings(reward_funcs, **changes):
@@ -135,6 +140,28 @@ def test_judges_columns_random_sets_and_scale():
     assert not np.allclose(others, expected)
 
 
+def failing_judge(prompt, completions):  # noqa: ARG001
+    raise ConnectionError("no route")
+
+
+def test_a_group_without_a_verdict_is_skipped():
+    reward = PolychromicReward(chat_share, judge=failing_judge, on_failure="skip")
+    samples = scored(reward, (1, 2, 1, 1, 0, 1, 1, 1))
+    assert [sample.advantage for sample in samples] == [0.0] * 8
+    logged = {name: value for name, value in samples[0].metrics.items() if name.startswith("polychromic/")}
+    rewards = digit_share(["1="] * 8, TEXTS)
+    mean = np.mean([reward for place, reward in enumerate(rewards) if place != 4])
+    assert logged == {
+        "polychromic/raw_reward": pytest.approx(mean),
+        "polychromic/failed_groups": 1.0,
+        "polychromic/advantage_std": 0.0,
+    }
+    judged = scored(PolychromicReward(chat_share, judge=lambda _, texts: list(texts), on_failure="skip"))
+    assert judged[0].metrics["polychromic/failed_groups"] == 0
+    with pytest.raises(UserError, match="judge raised ConnectionError: no route"):
+        scored(PolychromicReward(chat_share, judge=failing_judge))
+
+
 def test_rewards_out_of_range_stop_the_loop():
     def reward_fn(completions, **_):
         return [2.0] * len(completions)
@@ -169,6 +196,21 @@ def test_a_checked_trainer_runs_our_loop(trainer):
     samples = scored(copy["reward_funcs"][0])
     expected = enumerated_batch(["1="] * 8, TEXTS, 8)
     np.testing.assert_allclose([sample.advantage for sample in samples], expected, rtol=0, atol=1e-8)
+
+
+def test_our_own_helpers_find_the_way_into_the_other_process(trainer):
+    both = combine(chat_share, each_completion(first_is_a_digit), weights=[0.5, 0.5])
+    judge = EndpointJudge("http://127.0.0.1:9/v1", "m")
+    embed = EndpointEmbeddings("http://127.0.0.1:9/v1", "m")
+    for ways in ({"key": first_two}, {"judge": judge, "on_failure": "skip"}, {"embed": embed}):
+        worker = check_trainer(trainer(PolychromicReward(both, **ways).funcs)).rollout_worker
+        copy = pickle.loads(pickle.dumps(worker._loop_kwargs))["reward_funcs"][0]
+        given = {"prompts": group([1] * 8).prompts, "completions": group([1] * 8).completions}
+        np.testing.assert_allclose(copy.reward_fn(**given), both(**given), rtol=0, atol=0)
+        if "key" in ways:
+            here, there = (scored(reward) for reward in (PolychromicReward(both, **ways), copy))
+            assert [sample.advantage for sample in there] == [sample.advantage for sample in here]
+            assert len({sample.advantage for sample in here}) > 1
 
 
 def test_trainers_that_would_change_the_objective_are_refused(trainer):

@@ -15,39 +15,56 @@ PACKAGES = Path(sys.prefix) / "recipes"
 SKYRL = """
 import typing, typing_extensions
 typing.TypedDict = typing_extensions.TypedDict  # SkyRL is written for Python 3.12, where these are the same
-import numpy as np, torch
+import sys
+import numpy as np, ray, torch
 from types import SimpleNamespace
-import skyrl_recipe
-from skyrl.backends.skyrl_train.utils.ppo_utils import compute_advantages_and_returns
+from skyrl.backends.skyrl_train.training_batch import TrainingInputBatch, pad_training_input_batch
+from skyrl.backends.skyrl_train.utils.ppo_utils import sync_registries
+from skyrl.train.entrypoints import main_base
+from skyrl.train.trainer import RayPPOTrainer
 from polychromic import polychromic_advantages
 
+# The entry point, up to the models: what starts the cluster and builds them needs GPUs.
+sys.argv[1:] = [
+    "trainer.override_entrypoint=skyrl_recipe", "trainer.algorithm.advantage_estimator=polychromic",
+    "trainer.algorithm.advantage_batch_normalize=false", "generator.n_samples_per_prompt=10"]
+import skyrl_recipe
+started = []
+skyrl_recipe.validate_cfg = skyrl_recipe.initialize_ray = lambda cfg: None
+skyrl_recipe.run = SimpleNamespace(remote=started.append)
+skyrl_recipe.ray = SimpleNamespace(get=lambda reference: None)
+main_base.main()
+[cfg] = started
+RayPPOTrainer.__init__ = lambda self, **given: vars(self).update(given)
+tokenizer = SimpleNamespace(decode=lambda ids, skip_special_tokens: "".join(map(chr, ids.tolist())))
+exp = skyrl_recipe.PolychromicExp.__new__(skyrl_recipe.PolychromicExp)
+trainer = exp.get_trainer(cfg=cfg, tokenizer=tokenizer, all_metrics={})
+assert isinstance(trainer, RayPPOTrainer)
+
+# Its own method, with the batch that it would be given, filled up to a multiple of the workers.
 TEXTS = ["1+1", "1+2", "1+1", "", "3+1", "1+1", "2+2", "1+2", "5+1", "1+5"] * 2
 rng = np.random.default_rng(0)
-rewards, uids = rng.random(20), np.array(["a"] * 10 + ["b"] * 10, dtype=object)[rng.permutation(20)]
+rewards, uids = rng.random(20), [str(uid) for uid in np.array(["a"] * 10 + ["b"] * 10)[rng.permutation(20)]]
 tokens = torch.tensor([[0, 0, *map(ord, text.ljust(4, "~"))] for text in TEXTS])
 mask = (tokens[:, 2:] != ord("~")).long()
 scores = torch.zeros(20, 4, dtype=torch.float64)
 scores[:, 0] = torch.tensor(rewards)
-
-
-class Trainer:  # what SkyRL's own does in this method
-    tokenizer = SimpleNamespace(decode=lambda ids, skip_special_tokens: "".join(map(chr, ids.tolist())))
-
-    def compute_advantages_and_returns(self, data):
-        return compute_advantages_and_returns(
-            token_level_rewards=data["rewards"], response_mask=data["response_mask"], index=uids,
-            adv_estimator="polychromic", config=None, values=None)
-
-
-class Polychromic(skyrl_recipe.ShowsResponses, Trainer):
-    pass
-
-
-found, _ = Polychromic().compute_advantages_and_returns(
-    {"sequences": tokens, "response_mask": mask, "rewards": scores})
+batch = TrainingInputBatch(
+    {"sequences": tokens, "response_mask": mask, "loss_mask": mask, "rewards": scores, "values": None})
+batch.metadata = {"uids": uids, "avg_response_length": 3.0}
 expected = polychromic_advantages(rewards, [skyrl_recipe.key(t) for t in TEXTS], group_ids=uids, set_size=4)
 assert np.abs(expected).max() > 1e-2
-np.testing.assert_allclose(found, expected[:, None] * mask.numpy(), atol=1e-6)
+
+
+def agrees(data):
+    found = trainer.compute_advantages_and_returns(data)["advantages"]
+    np.testing.assert_allclose(found[:20], expected[:, None] * mask.numpy(), atol=1e-6)
+    assert not found[20:].any()
+    return len(found)
+
+
+assert agrees(pad_training_input_batch(batch, 0)) == 20
+assert agrees(pad_training_input_batch(batch, 4)) == 24
 print("agrees")
 """
 
@@ -135,8 +152,65 @@ np.testing.assert_allclose(found * masks, expected[:, None] * masks.numpy(), ato
 print("agrees")
 """
 
+NEMO_RL = """
+import sys, types
+from types import SimpleNamespace
+import numpy as np, torch
 
-PROGRAMS = {"skyrl": SKYRL, "trinity": TRINITY, "openrlhf": OPENRLHF}
+# Its package on PyPI is a placeholder: a module with the name that the recipe replaces, and batches as it was read.
+grpo = types.ModuleType("nemo_rl.algorithms.grpo")
+algorithms = types.ModuleType("nemo_rl.algorithms")
+algorithms.grpo = grpo
+sys.modules |= {"nemo_rl": types.ModuleType("nemo_rl"), "nemo_rl.algorithms": algorithms, grpo.__name__: grpo}
+import nemo_rl_recipe
+from polychromic import polychromic_advantages
+
+config = SimpleNamespace(grpo=SimpleNamespace(num_generations_per_prompt=8))
+estimator = grpo._create_advantage_estimator(config)
+rng = np.random.default_rng(0)
+rewards = rng.random(24)
+texts = [f"{a}+1" if a < 3 else f"{a}+10" for a in rng.integers(0, 4, 24)]
+labels = np.array([nemo_rl_recipe.key(text) for text in texts])
+prompts = torch.tensor([[5, 6]] * 16 + [[5, 7]] * 8)  # the first two are equal
+logs = [[{"role": "user", "content": "9"}, {"role": "assistant", "content": text}] for text in texts]
+given = {"prompt_ids": prompts, "rewards": torch.tensor(rewards), "mask": torch.ones(24, 5),
+         "repeated_batch": {"message_log": logs}, "logprobs_policy": None}
+groups = np.repeat([0, 1, 2], 8)
+
+
+def expected(rows):
+    advantages = np.zeros(24)
+    advantages[rows] = polychromic_advantages(rewards[rows], labels[rows], group_ids=groups[rows], set_size=4)
+    return np.repeat(advantages[:, None], 5, axis=1)
+
+
+def refused(message, **changes):
+    try:
+        estimator.compute_advantage(**{**given, **changes})
+    except ValueError as error:
+        assert message in str(error), error
+    else:
+        raise AssertionError(message)
+
+
+everything = expected(np.arange(24))
+assert np.abs(everything).max() > 1e-2
+np.testing.assert_allclose(estimator.compute_advantage(**given), everything, atol=1e-12)
+np.testing.assert_allclose(estimator.compute_advantage(**given, valid_mask=torch.ones(24)), everything, atol=1e-12)
+# Of the first group three are not valid; of the second four, so that it has a single set.
+valid = np.array([1, 0, 1, 0, 1, 1, 0, 1] + [0, 1] * 4 + [1] * 8)
+rows = np.flatnonzero(valid * (groups != 1))
+found = estimator.compute_advantage(**given, valid_mask=torch.tensor(valid, dtype=torch.float32))
+np.testing.assert_allclose(found, expected(rows), atol=1e-12)
+assert np.abs(found[:8] - everything[:8]).max() > 1e-2
+assert not estimator.compute_advantage(**given, valid_mask=torch.zeros(24)).any()
+refused("answer different prompts", prompt_ids=prompts.roll(1, 0))
+refused("does not show responses", repeated_batch={"total_reward": torch.tensor(rewards)})
+print("agrees")
+"""
+
+
+PROGRAMS = {"skyrl": SKYRL, "trinity": TRINITY, "openrlhf": OPENRLHF, "nemo_rl": NEMO_RL}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -144,7 +218,7 @@ def test_recipe(name, tmp_path):
     program = PROGRAMS[name]
     if name == "openrlhf" and (sys.version_info[:2] != (3, 11) or platform.machine() != "x86_64"):
         pytest.skip("its package is built for Python 3.11 on x86-64 alone")
-    assert (PACKAGES / name).is_dir(), "make .venv-verl/recipes/.ready"
+    assert name == "nemo_rl" or (PACKAGES / name).is_dir(), "make .venv-verl/recipes/.ready"
     # By another name: inside the file, `skyrl` is the package.
     (tmp_path / f"{name}_recipe.py").write_text((ROOT / "examples" / "recipes" / f"{name}.py").read_text())
     paths = [tmp_path, PACKAGES, PACKAGES / "skyrl-gym", ROOT / "src"]

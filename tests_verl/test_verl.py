@@ -176,12 +176,21 @@ def test_scale_is_one_number_for_the_batch():
     np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * batch.mask.numpy(), **CLOSE)
 
 
-def test_wrong_answers_can_count_as_one():
+@pytest.mark.parametrize("wrong_answers", ["alike", "never-different"])
+def test_wrong_answers_are_compared_as_said(wrong_answers):
     batch = make_batch()
     right = batch.rewards >= 0.5
-    with responses_for_estimator(responses_of(batch, {"wrong_alike": True, "success_threshold": 0.5})):
+    with responses_for_estimator(responses_of(batch, {"wrong_answers": wrong_answers, "success_threshold": 0.5})):
         data = compute_advantage(data_of(batch), adv_estimator="polychromic")
-    labels = [first_letter(text) if good else "wrong" for text, good in zip(batch.texts, right, strict=True)]
+    common = dict.fromkeys(batch.uids, "wrong")
+    if wrong_answers == "never-different":
+        for uid in common:
+            own = [first_letter(batch.texts[row]) for row in np.flatnonzero((batch.uids == uid) & right)]
+            common[uid] = max(own, key=own.count, default="wrong")
+    labels = [
+        first_letter(text) if good else common[uid]
+        for text, good, uid in zip(batch.texts, right, batch.uids, strict=True)
+    ]
     expected = polychromic_advantages(batch.rewards, labels, group_ids=batch.uids, set_size=4)
     np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * batch.mask.numpy(), **CLOSE)
 
@@ -335,13 +344,19 @@ ASYNCHRONOUS = {
 }
 
 
+def trainer_in(mode, **changes):
+    if mode == "sync":
+        return trainer_for(**changes)
+    cls, settings = ASYNCHRONOUS[mode]
+    return trainer_for((f"trainer.v1.trainer_mode=polychromic_{mode}", *settings), cls, **changes)
+
+
 @pytest.mark.parametrize("mode", ASYNCHRONOUS)
 def test_the_asynchronous_trainers_are_verls_with_our_advantages(mode):
-    cls, settings = ASYNCHRONOUS[mode]
-    trainer = trainer_for((f"trainer.v1.trainer_mode=polychromic_{mode}", *settings), cls)
+    cls, _ = ASYNCHRONOUS[mode]
+    trainer = trainer_in(mode)
     assert get_trainer_cls(f"polychromic_{mode}") is cls
     assert issubclass(cls, get_trainer_cls(mode))
-    assert cls._compute_advantage is PolychromicPPOTrainer._compute_advantage
     assert trainer.trainer_mode == mode
     assert type(trainer.replay_buffer) is ReplayBufferAsync
     assert trainer.parameter_sync_step == (4 if mode == "separate_async" else 1)
@@ -454,9 +469,10 @@ def stored_advantages(transfer_queue, batch):
     return [values.numpy() for values in stored["advantages"].unbind()]
 
 
-def test_the_trainer_with_verls_transfer_queue(transfer_queue, queued, monkeypatch):
+@pytest.mark.parametrize("mode", ["sync", *ASYNCHRONOUS])
+def test_the_trainers_with_verls_transfer_queue(transfer_queue, queued, monkeypatch, mode):
     rows, batch = queued
-    trainer = trainer_for(preset="poly-epo")
+    trainer = trainer_in(mode, preset="poly-epo")
     seen = set()
 
     def first_letter_of(completion):

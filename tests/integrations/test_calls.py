@@ -1,6 +1,7 @@
 """Slow and failing judges and rewards: at the same time, within limits, tried again, remembered, with a fallback."""
 
 import asyncio
+import pickle
 import threading
 import time
 
@@ -262,3 +263,30 @@ def test_combine_is_checked():
         combine(len, weights=[1, 2])
     with pytest.raises(UserError, match="returned 1 rewards for 2 completions"):
         combine(lambda **_: [1.0])(prompts=["q"] * 2, completions=["a", "b"])
+
+
+def length_share(completion):
+    return len(completion) / 4
+
+
+async def level_share(completions, level, **_):
+    await asyncio.sleep(0)
+    return [None if completion == "c" else value / 10 for completion, value in zip(completions, level, strict=True)]
+
+
+@pytest.mark.parametrize("calls", [None, Calls(retries=1, wait=0.001, cache_size=4)])
+def test_rewards_can_be_sent_to_another_process(calls):
+    """With functions that it can import; a lambda cannot be sent."""
+    single = each_completion(length_share, calls=calls, fallback=0.0)
+    both = combine(single, level_share, weights=[0.5, 2.0])
+    given = {"prompts": ["q"] * 3, "completions": ["a", "bb", "c"], "level": [1, 2, 3]}
+    for reward, name, expected in (
+        (single, "length_share", [0.25, 0.5, 0.25]),
+        (both, "length_share+level_share", [0.325, 0.65, 0.125]),
+    ):
+        there = pickle.loads(pickle.dumps(reward))
+        assert there.__name__ == name
+        assert there(**given) == reward(**given) == pytest.approx(expected)
+        assert pickle.loads(pickle.dumps(there))(**given) == there(**given)  # with answers that it remembers
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(each_completion(lambda _: 0.0))

@@ -1,6 +1,7 @@
 """A judge and embeddings behind an OpenAI-compatible server: one of the test's own, over real HTTP."""
 
 import json
+import pickle
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -87,6 +88,59 @@ def test_answers_are_kept_in_memory_and_in_a_file(server, tmp_path):
     assert len(server.requests) == 2
     EndpointJudge(server.url, "another", cache_file=path)(PROMPT, GROUP)
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("left", [20, 0, -1])  # characters of the last line, which a kill leaves
+def test_a_run_that_was_killed_costs_its_last_answer_only(server, tmp_path, left, caplog):
+    path = tmp_path / "judge.jsonl"
+
+    def run(*prompts):
+        before = len(server.requests)
+        judge = EndpointJudge(server.url, "m", cache_file=path)
+        assert [judge(prompt, GROUP) for prompt in prompts] == [[0, 1, 0, 0, 2]] * len(prompts)
+        return len(server.requests) - before
+
+    assert run("first", "second") == 2
+    first, second = path.read_text().splitlines()
+    path.write_text(f"{first}\n{second[:left]}")
+    assert run("first", "second", "third") == 2
+    assert run("first", "second", "third", "fourth") == 1
+    assert run("first", "second", "third", "fourth") == 0
+    assert caplog.messages == (
+        [] if left == 0 else [f"polychromic: 1 of {n} lines of {path} are damaged and left out" for n in (2, 4, 5)]
+    )
+
+
+def test_damaged_lines_do_not_lose_the_others(server, tmp_path):
+    path = tmp_path / "judge.jsonl"
+    EndpointJudge(server.url, "m", cache_file=path)(PROMPT, GROUP)
+    path.write_bytes(b'["half\n\n5\n[1, 2]\n\x00\xff\n' + path.read_bytes() + b"[]\n")
+    assert EndpointJudge(server.url, "m", cache_file=path)(PROMPT, GROUP) == [0, 1, 0, 0, 2]
+    assert len(server.requests) == 1
+
+
+def test_a_file_of_something_else_is_not_added_to(server, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("Some notes.\n")
+    with pytest.raises(UserError, match=r"notes\.txt; it holds no answers of a server"):
+        EndpointJudge(server.url, "m", cache_file=path)
+    path.write_text('["ha')  # the first answer of all, half written
+    assert EndpointJudge(server.url, "m", cache_file=path)(PROMPT, GROUP) == [0, 1, 0, 0, 2]
+
+
+def test_copies_in_another_process_answer_the_same(server, tmp_path):
+    path = tmp_path / "judge.jsonl"
+    judge = EndpointJudge(server.url, "m", cache_file=path)
+    embed = EndpointEmbeddings(server.url, "m")
+    labels, vectors = judge(PROMPT, GROUP), embed(GROUP)
+    judge_there, embed_there = pickle.loads(pickle.dumps((judge, embed)))
+    asked = len(server.requests)
+    assert judge_there(PROMPT, GROUP) == labels
+    np.testing.assert_array_equal(embed_there(GROUP), vectors)
+    assert len(server.requests) == asked  # they know what was known
+    assert judge_there("another", GROUP) == labels
+    np.testing.assert_array_equal(embed_there(["abb"]), embed(["abb"]))
+    assert len(path.read_text().splitlines()) == 2
 
 
 def test_the_key_comes_from_the_environment(server, monkeypatch):

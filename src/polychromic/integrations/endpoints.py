@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import threading
@@ -25,6 +26,8 @@ import numpy as np
 from polychromic.core.checks import Floats, real_number, whole_number
 from polychromic.errors import UserError
 from polychromic.integrations.completions import content_of
+
+logger = logging.getLogger(__name__)
 
 INSTRUCTIONS = """You compare solutions to the same task. Two solutions belong together if they follow the same \
 strategy: the same key idea, method or sequence of main steps. Wording, order of presentation, notation and length do \
@@ -56,6 +59,14 @@ class _Endpoint:
         self._known = _read_cache(self.cache_file)
         self._writing = threading.Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For a process that is started with a copy: without the lock, which belongs to this one."""
+        return {name: value for name, value in vars(self).items() if name != "_writing"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._writing = threading.Lock()
+
     def _ask(self, path: str, body: dict[str, Any]) -> Any:
         """The server's answer; an error names the address and what came back."""
         headers = {"Content-Type": "application/json"}
@@ -76,12 +87,14 @@ class _Endpoint:
     def _remember(self, name: str, value: Any) -> None:
         self._known[name] = value
         if self.cache_file is not None:
-            with self._writing, self.cache_file.open("a") as file:
-                file.write(json.dumps([name, value]) + "\n")
+            with self._writing:
+                _add_line(self.cache_file, json.dumps([name, value]))
 
 
 class EndpointJudge(_Endpoint):
     """A `judge`: a chat model is shown a task and its different completions, and says which share a strategy.
+
+    So far it was only run against stub servers on the same machine, not against a real model's server.
 
     Args:
         url: where the server's API begins, up to and with `/v1`.
@@ -137,6 +150,8 @@ class EndpointJudge(_Endpoint):
 
 class EndpointEmbeddings(_Endpoint):
     """An `embed`: the server's vectors of texts, those it has not seen before in batches.
+
+    So far it was only run against stub servers on the same machine, not against a real model's server.
 
     Args:
         url, model, api_key_variable, timeout, cache_file: as for `EndpointJudge`.
@@ -203,17 +218,35 @@ def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}\n[…]\n{text[-most // 2 :]}"
 
 
+def _add_line(path: Path, line: str) -> None:
+    """Append a line of its own, even where a run that was killed has left half a line."""
+    with path.open("ab+", buffering=0) as file:  # one write, so that lines of several processes do not mix
+        half = False
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            half = file.read(1) != b"\n"
+        file.write(b"\n" * half + line.encode() + b"\n")
+
+
 def _read_cache(path: Path | None) -> dict[str, Any]:
+    """The answers in a file. A damaged line is left out, and what it held is asked again."""
     if path is None or not path.exists():
         return {}
-    known = {}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        try:
-            name, value = json.loads(line)
-        except ValueError:
-            # The last line of a run that was killed; what it held is asked again.
-            if number == len(path.read_text().splitlines()):
-                continue
-            raise UserError(f"cache_file is {path}; its line {number} is not an answer of a server") from None
-        known[name] = value
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line]
+    found = [_answer_in(line) for line in lines]
+    known = dict(answer for answer in found if answer is not None)
+    damaged = found.count(None)
+    if damaged and not known and not any(line.startswith("[") for line in lines):
+        raise UserError(f"cache_file is {path}; it holds no answers of a server: give another file")
+    if damaged:
+        logger.warning("polychromic: %d of %d lines of %s are damaged and left out", damaged, len(lines), path)
     return known
+
+
+def _answer_in(line: str) -> tuple[str, Any] | None:
+    """The name of a question and its answer; None if the line does not hold them."""
+    try:
+        name, value = json.loads(line)
+    except (ValueError, TypeError):
+        return None
+    return (name, value) if isinstance(name, str) else None

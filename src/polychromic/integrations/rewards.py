@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polychromic.core.checks import float_array, real_number
+from polychromic.core.checks import Floats, float_array, real_number
 from polychromic.errors import UserError
 from polychromic.integrations.answers import brief, number_of, numbers_of, told
 from polychromic.integrations.calls import Cache, Calls, Failure, answer_all, is_asynchronous, run_in_loop
@@ -53,6 +53,8 @@ def each_completion(
 ) -> RewardFunction:
     """A reward function from a function of one completion, asynchronous or not.
 
+    It can be pickled if `function` can.
+
     Args:
         function: from a `Completion`, which knows its prompt and columns, to its reward.
         calls: how it is called: at the same time, with a time limit, retries and a cache.
@@ -61,27 +63,35 @@ def each_completion(
     """
     if fallback is not None:
         real_number("fallback", fallback, -LARGEST, LARGEST)
-    cache = Cache(calls.cache_size if calls is not None else 0)
+    return _EachCompletion(function, calls, fallback)
 
-    def question(completion: Completion) -> Generator[tuple[Any, ...], Any, Any]:
-        return (yield (completion,))
 
-    def reward_fn(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
+class _EachCompletion:
+    """The reward function of `each_completion`: a class, because a closure cannot be sent to another process."""
+
+    def __init__(self, function: Callable[[Completion], Any], calls: Calls | None, fallback: float | None) -> None:
+        self.function, self.calls, self.fallback = function, calls, fallback
+        self.__name__ = getattr(function, "__name__", "reward")
+        self._cache = Cache(calls.cache_size if calls is not None else 0)
+
+    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         asked = columns_of(prompts, completions, columns)
-        outcomes = answer_all(function, [question(completion) for completion in asked], _number, calls, cache)
+        questions = [_question(completion) for completion in asked]
+        outcomes = answer_all(self.function, questions, _number, self.calls, self._cache)
         failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-        if failures and fallback is None:
+        if failures and self.fallback is None:
             error = failures[0].error
             raise UserError(
-                f"{name} raised {told(error)} for {len(failures)} of {len(asked)} completions; "
+                f"{self.__name__} raised {told(error)} for {len(failures)} of {len(asked)} completions; "
                 "calls=Calls(retries=…) tries again, fallback=0.0 gives them that reward"
             ) from error
-        if fallback is not None and "log_metric" in columns:
+        if self.fallback is not None and "log_metric" in columns:
             columns["log_metric"]("polychromic/failed_rewards", len(failures) / max(len(asked), 1))
-        return [fallback if isinstance(outcome, Failure) else outcome for outcome in outcomes]
+        return [self.fallback if isinstance(outcome, Failure) else outcome for outcome in outcomes]
 
-    name = reward_fn.__name__ = getattr(function, "__name__", "reward")
-    return reward_fn
+
+def _question(completion: Completion) -> Generator[tuple[Any, ...], Any, Any]:
+    return (yield (completion,))
 
 
 def _number(value: Any, completion: Completion) -> float:
@@ -98,7 +108,8 @@ def combine(*functions: Callable[..., Any], weights: Sequence[float] | None = No
     """One reward function, the weighted sum of several, as the trainer would add them up.
 
     What a function returns as None counts as nothing, as in TRL; NaN and infinity are refused. Asynchronous functions
-    are waited for together. Each function's mean is logged as `polychromic/rewards/<its name>`.
+    are waited for together. Each function's mean is logged as `polychromic/rewards/<its name>`. The sum can be pickled
+    if its functions can.
 
     Args:
         functions: reward functions as TRL calls them.
@@ -109,35 +120,52 @@ def combine(*functions: Callable[..., Any], weights: Sequence[float] | None = No
     factors = float_array("weights", [1.0] * len(functions) if weights is None else weights)
     if factors.shape != (len(functions),):
         raise UserError(f"weights has shape {factors.shape} for {len(functions)} functions; give one weight for each")
-    names = [getattr(function, "__name__", "reward") for function in functions]
+    return _Combined(functions, factors)
 
-    def combined(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        given = {"prompts": prompts, "completions": completions, **columns}
-        found = [named_call(name, function, **given) for name, function in zip(names, functions, strict=True)]
-        waiting = [i for i, function in enumerate(functions) if is_asynchronous(function)]
-        if waiting:
-            work = _together([found[i] for i in waiting])
-            answers = named_call("+".join(names[i] for i in waiting), run_in_loop, work)
-            for i, answer in zip(waiting, answers, strict=True):
-                found[i] = answer
-        values = np.full((len(functions), len(completions)), np.nan)
-        for name, row, rewards in zip(names, values, found, strict=True):
-            numbers = numbers_of(rewards, len(completions), name)
-            for place, number in enumerate(numbers):
-                if number is not None and not math.isfinite(number):
-                    raise UserError(
-                        f"{name} returned {number} for completion {place}; it must be a finite number, or None for one "
-                        "that does not count"
-                    )
-            row[:] = [np.nan if number is None else number for number in numbers]
-            if "log_metric" in columns and not np.isnan(row).all():
-                columns["log_metric"](f"polychromic/rewards/{name}", float(np.nanmean(row)))
-        sums = np.nansum(values * factors[:, None], axis=0)
+
+class _Combined:
+    """The reward function of `combine`: a class, because a closure cannot be sent to another process."""
+
+    def __init__(self, functions: Sequence[Callable[..., Any]], weights: Floats) -> None:
+        self.functions, self.weights = functions, weights
+        self.names = [getattr(function, "__name__", "reward") for function in functions]
+        self.__name__ = "+".join(self.names)
+
+    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        found = self._answers({"prompts": prompts, "completions": completions, **columns})
+        values = np.array(
+            [_counted(name, given, len(completions)) for name, given in zip(self.names, found, strict=True)]
+        )
+        if "log_metric" in columns:
+            for name, row in zip(self.names, values, strict=True):
+                if not np.isnan(row).all():
+                    columns["log_metric"](f"polychromic/rewards/{name}", float(np.nanmean(row)))
+        sums = np.nansum(values * self.weights[:, None], axis=0)
         missing = np.isnan(values).all(axis=0)
         return [None if absent else float(total) for absent, total in zip(missing, sums, strict=True)]
 
-    combined.__name__ = "+".join(names)
-    return combined
+    def _answers(self, given: dict[str, Any]) -> list[Any]:
+        """What each function returns, the asynchronous ones waited for together."""
+        found = [named_call(name, function, **given) for name, function in zip(self.names, self.functions, strict=True)]
+        waiting = [i for i, function in enumerate(self.functions) if is_asynchronous(function)]
+        if waiting:
+            work = _together([found[i] for i in waiting])
+            answers = named_call("+".join(self.names[i] for i in waiting), run_in_loop, work)
+            for i, answer in zip(waiting, answers, strict=True):
+                found[i] = answer
+        return found
+
+
+def _counted(name: str, rewards: Any, count: int) -> list[float]:
+    """The rewards of one function; NaN where a completion does not count."""
+    numbers = numbers_of(rewards, count, name)
+    for place, number in enumerate(numbers):
+        if number is not None and not math.isfinite(number):
+            raise UserError(
+                f"{name} returned {number} for completion {place}; it must be a finite number, or None for one "
+                "that does not count"
+            )
+    return [np.nan if number is None else number for number in numbers]
 
 
 async def _together(waiting: list[Any]) -> list[Any]:
