@@ -10,7 +10,8 @@ The loop, the model and the budget of `vines_language`, with groups of 16 and al
     last number    the key sees the number at the end, of which one alone is right
     wrong alike    the same, but all wrong answers count as one
     calculations, never different    'calculations', but a wrong answer counts as the most common right one
-    last number, never different     'last number', but likewise, and sets of equal answers score their mean reward
+    calculations, graded             the same, and a set of equal answers has diversity 1/4, not 0
+    last number, graded              'last number' in the same way
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ ARMS = {
     "last number": by_key(last_number),
     "wrong alike": by_key(last_number, "alike"),
     "calculations, never different": by_key(calculations, "never-different"),
-    "last number, never different": by_key(last_number, "never-different", homogeneous_zero=False),
+    "calculations, graded": by_key(calculations, "never-different", homogeneous_zero=False),
+    "last number, graded": by_key(last_number, "never-different", homogeneous_zero=False),
 }
 
 

@@ -95,6 +95,9 @@ def test_the_probe_of_keys_is_the_stored_one():
         "text": "the whole text",
         "last number": "`keys.last_number`",
         "wrong alike": '`keys.last_number`, `wrong_answers="alike"`',
+        "last number, graded": '`keys.last_number`, `"never-different"`, `homogeneous_zero=False`',
+        "calculations, never different": '`keys.calculations`, `"never-different"`',
+        "calculations, graded": '`keys.calculations`, `"never-different"`, `homogeneous_zero=False`',
         "stock": "none: stock GRPO",
     }
     for arm, name in names.items():
@@ -103,7 +106,11 @@ def test_the_probe_of_keys_is_the_stored_one():
         distinct = ", ".join(f"{run['distinct_right']:.1f}" for run in runs)
         assert f"| {name} | {success} | {distinct} |" in page
     for seed, run in arms["last number"].items():
-        assert run["success"] < min(arms[arm][seed]["success"] for arm in ("calculations", "text"))
+        assert run["success"] < arms["text"][seed]["success"]
+        assert run["success"] < arms["last number, graded"][seed]["success"]
+    cautious = [arms["calculations, never different"], arms["calculations, graded"]]
+    weak = [run["success"] for arm in cautious for run in arm.values()]
+    assert sum(success < 0.35 for success in weak) > len(weak) / 2
 
 
 def test_the_results_of_the_example_are_the_recorded_ones_and_meet_their_bar():
