@@ -252,40 +252,67 @@ def at_temperature(cell: dict[str, Any], goal: float) -> tuple[float, float, flo
     return None
 
 
-def at_equal_success(cells: Cells, family: str, fixed: str, moved: str) -> tuple[list[float], list[Any], int]:
-    """A row at temperature 1, and another one at the temperature with the same held-out pass@1.
+def at_equal_success(cells: Cells, family: str, row: str, other: str) -> tuple[list[float], list[Any], int]:
+    """A row at temperature 1 minus another one at the temperature with the same held-out pass@1.
 
     Returns:
-        By seed that reaches it: that temperature, and the moved row minus the fixed one in held-out and harder pass@32
-        and distinct answers; then how many seeds were asked at several temperatures.
+        By seed that reaches it: that temperature, and the differences in held-out and harder pass@32 and distinct
+        answers; then how many seeds the other row was asked at several temperatures.
     """
     temperatures, gaps = [], []
-    both = sorted(cells.get((family, fixed), {}).keys() & cells.get((family, moved), {}).keys())
+    both = sorted(cells.get((family, row), {}).keys() & cells.get((family, other), {}).keys())
     for seed in both:
-        own = cells[family, fixed][seed]["scores"]
-        found = at_temperature(cells[family, moved][seed], own["held-out"]["pass_at_k"]["1"])
+        own = cells[family, row][seed]["scores"]
+        found = at_temperature(cells[family, other][seed], own["held-out"]["pass_at_k"]["1"])
         if found:
             temperatures.append(found[0])
-            gaps.append(np.subtract(found[1:], [_at(own[split][metric], k) for _, split, metric, k in _COMPARED[1:]]))
-    return temperatures, gaps, sum("temperatures" in cells[family, moved][seed] for seed in both)
+            gaps.append(np.subtract([_at(own[split][metric], k) for _, split, metric, k in _COMPARED[1:]], found[1:]))
+    return temperatures, gaps, sum("temperatures" in cells[family, other][seed] for seed in both)
 
 
 def temperature_table(cells: Cells) -> str:
-    """Sets minus stock GRPO and minus the pretrained model, one of the two at the temperature of equal success."""
-    lines = ["| | seeds | that temperature | pass@32 | harder pass@32 | distinct right of 64 |", "|---" * 6 + "|"]
+    """Sets at temperature 1 minus another model at the temperature of equal success."""
+    lines = [
+        "| | minus | seeds | its temperature | pass@32 | harder pass@32 | distinct right of 64 |",
+        "|---" * 7 + "|",
+    ]
     for family in FAMILIES:
         for row in (SETS, ANNEALED):
-            for fixed, moved, sign, words in (
-                (STOCK, row, 1, "{row} at the temperature with stock GRPO's success, minus stock GRPO"),
-                (row, STOCK, -1, "{row}, minus stock GRPO at the temperature with its success"),
-                (row, "pretrained", -1, "{row}, minus the pretrained model at the temperature with its success"),
-            ):
-                temperatures, gaps, asked = at_equal_success(cells, family, fixed, moved)
+            for other in (STOCK, "pretrained"):
+                temperatures, gaps, asked = at_equal_success(cells, family, row, other)
                 if asked:
-                    parts = [_signed(mean_and_interval(own)) for own in (sign * np.transpose(gaps)).tolist()]
+                    parts = [_signed(mean_and_interval(own)) for own in np.transpose(gaps).tolist()]
                     shown = [f"{np.mean(temperatures):.2f}", *parts] if gaps else ["none reaches it", "", "", ""]
-                    name = f"{family}: {words.format(row=NAMES[row])}"
+                    name = f"{family}: {NAMES[row]} | {NAMES[other]}"
                     lines.append(f"| {name} | {len(gaps)} of {asked} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+COOLER = ("0.8", "0.6", "0.4")
+
+
+def cooler(cells: Cells, family: str, temperature: str) -> list[list[float]]:
+    """Sets of 4 at a temperature minus stock GRPO at 1: by column of the verdict, the differences by seed."""
+    stock = cells.get((family, STOCK), {})
+    sets = {seed: cell.get("temperatures", {}).get(temperature) for seed, cell in cells.get((family, SETS), {}).items()}
+    seeds = [seed for seed, scores in sets.items() if scores and seed in stock]
+    return [
+        [_at(sets[seed][split][metric], k) - _at(stock[seed]["scores"][split][metric], k) for seed in seeds]
+        for _, split, metric, k in _COMPARED
+    ]
+
+
+def cooler_table(cells: Cells) -> str:
+    """A line a family and temperature."""
+    names = ["minus stock GRPO at temperature 1", "seeds", *(name for name, *_ in _COMPARED)]
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    for family in FAMILIES:
+        for temperature in COOLER:
+            columns = cooler(cells, family, temperature)
+            if columns[0]:
+                parts = [_signed(mean_and_interval(column)) for column in columns]
+                name = f"{family}: {NAMES[SETS]}, at {temperature}"
+                lines.append(f"| {name} | {len(columns[0])} | " + " | ".join(parts) + " |")
     return "\n".join(lines)
 
 
@@ -329,6 +356,7 @@ def blocks(folder: Path, cells: Cells) -> dict[str, str]:
     """The text of every mark of the page."""
     found = {
         "verdict": verdict_table(cells),
+        "cooler": cooler_table(cells),
         "temperatures": temperature_table(cells),
         "rates": rates_table(folder, cells),
         "provenance": provenance(folder, cells),
