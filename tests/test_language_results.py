@@ -92,6 +92,9 @@ def test_what_the_study_says_of_temperatures_follows_from_the_cells():
         assert asked == 8
         assert bool(gaps) == (family == "programs")  # elsewhere it never reaches their success
     assert resolved == {"countdown": "not resolved", "chains": "more", "programs": "fewer"}
+    one, _, harder, _ = map(study_tables.mean_and_interval, study_tables.cooler(cells, "countdown", "0.8"))
+    assert round(100 * one[0]) == -1
+    assert harder[1] > 0
 
 
 def scores(one, many, distinct):
