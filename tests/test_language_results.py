@@ -28,7 +28,7 @@ def test_the_readme_says_what_the_demonstration_found():
     for given in (
         [run["answers"] for run in by_method["grpo"]],
         [run["answers"] for run in by_method["polychromic"]],
-        [run["temperatures"]["0.8"] for run in by_method["polychromic"]],
+        [run["temperatures"]["0.6"] for run in by_method["polychromic"]],
     ):
         success, different = open_questions_figure.means(given, stored["settings"]["questions"])
         told.append((f"{different:.1f}", f"{success:.0%}"))
@@ -36,7 +36,7 @@ def test_the_readme_says_what_the_demonstration_found():
     for page in ("README.md", "docs/language-models.md"):
         text = " ".join((ROOT / page).read_text("utf-8").split())
         assert f"{stock} after stock GRPO ({always} right), {sets} after polychromic training ({mostly})" in text
-        assert f"{cooler} at a temperature of 0.8 ({often})" in text
+        assert f"{cooler} at a temperature of 0.6 ({often})" in text
 
 
 def test_the_demonstration_earns_its_claim():
@@ -47,8 +47,8 @@ def test_the_demonstration_earns_its_claim():
     questions = stored["settings"]["questions"]
     assert len(questions) == 3
     stock = open_questions_figure.means([run["answers"] for run in runs["grpo"]], questions)
-    sets = open_questions_figure.means([run["temperatures"]["0.8"] for run in runs["polychromic"]], questions)
-    assert round(sets[0], 2) >= round(stock[0], 2)
+    sets = open_questions_figure.means([run["temperatures"]["0.6"] for run in runs["polychromic"]], questions)
+    assert sets[0] >= stock[0]
     assert sets[1] >= 2 * stock[1]
 
 
