@@ -106,7 +106,7 @@ def test_the_probe_of_keys_is_the_stored_one():
         distinct = ", ".join(f"{run['distinct_right']:.1f}" for run in runs)
         assert f"| {name} | {success} | {distinct} |" in page
     for seed, run in arms["last number"].items():
-        assert run["success"] < arms["text"][seed]["success"]
+        assert run["success"] < min(arms[arm][seed]["success"] for arm in ("calculations", "text"))
         assert run["success"] < arms["last number, graded"][seed]["success"]
     cautious = [arms["calculations, never different"], arms["calculations, graded"]]
     weak = [run["success"] for arm in cautious for run in arm.values()]
