@@ -21,6 +21,18 @@ def test_the_overview_says_what_the_demonstration_found():
     assert marks("language-models.md")["answers"] == open_questions_figure.table(stored)
 
 
+def test_the_picture_shows_what_the_demonstration_found():
+    stored = json.loads(ANSWERS.read_text())
+    assert open_questions_figure.equal_success(stored) == "0.6"
+    drawn = (ROOT / "docs/figures/language-answers.svg").read_text("utf-8")
+    rows = open_questions_figure.rows(stored)
+    assert len(rows) == 4
+    for name, _, given in rows:
+        for question in stored["settings"]["questions"]:
+            success, different = open_questions_figure.shares(given, question)
+            assert f">{name}: {success:.0%} right, {different} different word" in drawn
+
+
 def test_the_readme_says_what_the_demonstration_found():
     stored = json.loads(ANSWERS.read_text())
     by_method = {m: [run for run in stored["runs"] if run["method"] == m] for m in ("grpo", "polychromic")}

@@ -170,6 +170,32 @@ def test_the_table_by_hand():
     assert table.endswith("| mean | polychromic, temperature 0.8 | 1.00 | 2.0 |")
 
 
+def test_the_last_row_of_the_picture_has_stock_success():
+    def run(method, right, cooler):
+        def given(right):
+            return {"animal": {"right": {"cat": right}, "wrong": ["x"] * (10 - right)}}
+
+        answers = {temperature: given(right) for temperature, right in cooler.items()}
+        return {"method": method, "seed": 0, "answers": given(right), "temperatures": answers}
+
+    def results(**cooler):
+        runs = [run("grpo", 8, {}), run("polychromic", 5, cooler)]
+        return {"settings": {"questions": ["animal"]}, "runs": runs}
+
+    reached = results(**{"0.4": 9, "0.6": 8, "0.8": 7, "1.5": 8})
+    assert open_questions_figure.equal_success(reached) == "0.6"
+    assert [name for name, *_ in open_questions_figure.rows(reached)] == [
+        "stock GRPO",
+        "polychromic",
+        "polychromic, cooler",
+    ]
+    missed = results(**{"0.6": 7})
+    assert open_questions_figure.equal_success(missed) is None
+    assert len(open_questions_figure.rows(missed)) == 2
+    alone = {"settings": {"questions": ["animal"]}, "runs": [run("grpo", 8, {})]}
+    assert len(open_questions_figure.rows(alone)) == 1
+
+
 def test_an_unknown_question_is_named(tmp_path):
     with pytest.raises(SystemExit, match="--questions has 'tree'"):
         open_questions.main(tmp_path, settings=Settings(questions=("tree",)))
