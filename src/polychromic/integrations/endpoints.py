@@ -94,7 +94,7 @@ class _Endpoint:
 class EndpointJudge(_Endpoint):
     """A `judge`: a chat model is shown a task and its different completions, and says which share a strategy.
 
-    So far it was only run against stub servers on the same machine, not against a real model's server.
+    It is tested against `transformers serve` with a small model, too small to judge well.
 
     Args:
         url: where the server's API begins, up to and with `/v1`.
@@ -151,7 +151,7 @@ class EndpointJudge(_Endpoint):
 class EndpointEmbeddings(_Endpoint):
     """An `embed`: the server's vectors of texts, those it has not seen before in batches.
 
-    So far it was only run against stub servers on the same machine, not against a real model's server.
+    So far it was only run against stub servers, not against a real model's.
 
     Args:
         url, model, api_key_variable, timeout, cache_file: as for `EndpointJudge`.
