@@ -32,7 +32,7 @@ SMALL = study.Settings(
 )
 
 
-@pytest.mark.parametrize("row", ["best-of-4", "stock-entropy"])
+@pytest.mark.parametrize("row", ["best-of-4", "stock-entropy", "stock-entropy-batch"])
 def test_rewards_of_our_own(row, tmp_path):
     """Best-of against enumeration of all sets; the entropy bonus against its definition."""
     tokenizer = character_tokenizer(FAMILIES["countdown"].characters)
@@ -41,14 +41,15 @@ def test_rewards_of_our_own(row, tmp_path):
     arguments |= {"per_device_train_batch_size": 32}
     answer = FAMILIES["countdown"].answer
     (function, *_), config = rewards_and_config(ROWS[row], answer, model, tokenizer, arguments)
-    assert config.scale_rewards == ("group" if row == "stock-entropy" else "none")
+    scales = {"best-of-4": "none", "stock-entropy": "group", "stock-entropy-batch": "batch"}
+    assert config.scale_rewards == scales[row]
     prompts = ["23578>24:"] * 32
     completions = random.Random(0).choices(["3*8", "2+7+3*5", "2*5", "7+8", "+"], k=32)
     ids = [tokenizer(text).input_ids for text in completions]
     rewards = np.array(function(prompts=prompts, completions=completions, completion_ids=ids))
     right = np.array([answer(*pair) is not None for pair in zip(prompts, completions, strict=True)], float)
     groups = right.reshape(2, 16)
-    if row == "stock-entropy":
+    if row != "best-of-4":
         surprise = -log_probabilities(model, tokenizer, prompts, ids)
         whole = model(torch.tensor([tokenizer(prompts[0]).input_ids + ids[0]])).logits[0].log_softmax(-1).detach()
         start = len(prompts[0])

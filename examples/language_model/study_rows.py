@@ -25,7 +25,8 @@ class Row:
     """One way to train.
 
     Attributes:
-        objective: 'pretrained' (no training), 'grpo', 'best-of' or 'polychromic'.
+        objective: 'pretrained' (no training), 'grpo' (rewards scaled by the spread of their group, TRL's default),
+            'grpo-batch' (by the spread of the batch), 'best-of' or 'polychromic'.
         set_size: completions of a set.
         group_size: completions of a prompt; larger than a set.
         beta: of the trainer's KL penalty.
@@ -58,6 +59,11 @@ ROWS = {
     "best-of-4": Row("best-of", **SETS),
     "polychromic-16": Row("polychromic", set_size=16, group_size=32, **SETS),
     "polychromic-4-kl-unscaled": Row("polychromic", beta=BETA, scale=1.0, **SETS),
+    # In a group with equal rewards the bonus is all that differs, and the group's spread scales it up; the batch's does
+    # not, so that the bonus is worth the same everywhere.
+    "stock-entropy-batch": Row("grpo-batch", entropy_bonus=ENTROPY_BONUS),
+    "polychromic-8-kl": Row("polychromic", set_size=8, beta=BETA, **SETS),
+    "polychromic-16-kl": Row("polychromic", set_size=16, group_size=32, beta=BETA, **SETS),
 }
 Answer = Callable[[str, str], Hashable | None]
 
@@ -80,13 +86,14 @@ def rewards_and_config(row: Row, answer: Answer, model: Any, tokenizer: Any, arg
         return reward.funcs, polychromic_grpo_config(**arguments)
     if row.objective == "grpo" and not row.entropy_bonus:
         return [is_right], GRPOConfig(**arguments)
-    if row.objective == "grpo":
+    if row.objective in ("grpo", "grpo-batch"):
 
         def right_and_surprising(prompts: list[str], completions: list[str], **columns: Any) -> list[float]:
             surprise = -log_probabilities(model, tokenizer, prompts, columns["completion_ids"])
             return (np.array(is_right(prompts, completions)) + row.entropy_bonus * surprise).tolist()
 
-        return [right_and_surprising], GRPOConfig(**arguments)
+        scale = "batch" if row.objective == "grpo-batch" else "group"
+        return [right_and_surprising], GRPOConfig(**arguments, scale_rewards=scale)
 
     def best_of(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
         returns = np.array(is_right(prompts, completions)).reshape(-1, row.group_size)

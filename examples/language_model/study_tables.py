@@ -27,7 +27,8 @@ NAMES = {
     "best-temperature": "pretrained, best temperature for 8 attempts",
     "best-temperature-1": "pretrained, best temperature for one attempt",
     "stock": "stock GRPO",
-    "stock-entropy": "stock GRPO + entropy bonus",
+    "stock-entropy": "stock GRPO + entropy bonus, scaled by group",
+    "stock-entropy-batch": "GRPO scaled by batch + entropy bonus",
     "stock-kl": "stock GRPO + KL",
     "best-of-4": "pass@4 training (best-of)",
     "polychromic-4": "polychromic, sets of 4",
@@ -35,6 +36,8 @@ NAMES = {
     "polychromic-16": "polychromic, sets of 16",
     "polychromic-4-kl": "polychromic, sets of 4, + KL",
     "polychromic-4-kl-unscaled": "polychromic, sets of 4, + KL, advantages not scaled",
+    "polychromic-8-kl": "polychromic, sets of 8, + KL",
+    "polychromic-16-kl": "polychromic, sets of 16, + KL",
     "polychromic-4-annealed": "polychromic, sets of 4, annealed to GRPO",
 }
 Cells = dict[tuple[str, str], dict[int, dict[str, Any]]]
