@@ -155,6 +155,7 @@ def test_a_group_without_a_verdict_is_skipped():
         "polychromic/raw_reward": pytest.approx(mean),
         "polychromic/failed_groups": 1.0,
         "polychromic/advantage_std": 0.0,
+        "polychromic/silent_groups": 1.0,
     }
     judged = scored(PolychromicReward(chat_share, judge=lambda _, texts: list(texts), on_failure="skip"))
     assert judged[0].metrics["polychromic/failed_groups"] == 0

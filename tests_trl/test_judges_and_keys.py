@@ -10,15 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import trl
 from datasets import Dataset
+from packaging.version import Version
 from runs import PROMPTS, arguments, digit_share, first_two, make_trainer, run
 from test_advantages import CLOSE, check, groups_of, labels_of
 from tiny_llama import character_tokenizer, tiny_llama
-from trl import GRPOTrainer
 
 from polychromic import UserError, polychromic_advantages
 from polychromic.integrations.trl import (
     Calls,
+    Completion,
     PolychromicReward,
     check_trainer,
     combine,
@@ -32,7 +34,7 @@ ROOT = Path(__file__).parent.parent
 def trained(folder, reward, **columns):
     """A run on a data set with columns."""
     tokenizer = character_tokenizer()
-    trainer = GRPOTrainer(
+    trainer = trl.GRPOTrainer(
         model=tiny_llama(tokenizer, 0),
         reward_funcs=reward.funcs,
         args=polychromic_grpo_config(**arguments(folder)),
@@ -102,6 +104,18 @@ def test_a_judge_that_fails_for_all_groups_stops_the_run(tmp_path):
             check_trainer(record.trainer).train()
 
 
+def test_a_judge_that_fails_is_counted_and_warned_of_where_texts_take_its_place(tmp_path, caplog):
+    def judge(*_):
+        raise ConnectionError("no route")
+
+    record = make_trainer(PolychromicReward(digit_share, judge=judge, on_failure="text"), tmp_path)
+    check_trainer(record.trainer).train()
+    words = lambda group: [tuple(text.split()) for text in group]  # noqa: E731
+    check(record, lambda _, rewards, texts: polychromic_advantages(rewards, [words(g) for g in texts], set_size=4))
+    assert record.trainer.state.log_history[0]["polychromic/failed_groups"] == 1.0
+    assert "the judge failed for 2 of 2 groups, which are compared word by word" in caplog.text
+
+
 def test_several_weighted_rewards(tmp_path):
     def starts_right(prompts, completions, **_):
         return [float(text.startswith(prompt[0])) for prompt, text in zip(prompts, completions, strict=True)]
@@ -112,7 +126,7 @@ def test_several_weighted_rewards(tmp_path):
     check_trainer(record.trainer).train()
     check(record, lambda _, rewards, texts: polychromic_advantages(rewards / 1.4, labels_of(texts), set_size=4))
     logged = record.trainer.state.log_history[0]
-    if "polychromic/rewards/starts_right" in logged:  # TRL 0.29 gives reward functions nothing to log with
+    if Version(trl.__version__) >= Version("1.0"):  # TRL 0.29 gives reward functions nothing to log with
         assert logged["polychromic/rewards/starts_right"] == pytest.approx(
             np.mean(starts_right(record.steps[0]["prompts"], record.steps[0]["completions"]))
         )
@@ -129,9 +143,30 @@ def test_wrong_answers_are_compared_as_said(tmp_path, wrong_answers):
 
     def expected(_, rewards, texts):
         labels = [merged(*pair) for pair in zip(labels_of(texts), rewards, strict=True)]
-        return polychromic_advantages(rewards, labels, set_size=4)
+        return polychromic_advantages(rewards, labels, set_size=4, homogeneous_zero=wrong_answers == "alike")
 
     check(record, expected)
+
+
+def test_a_group_with_one_kind_of_right_answer_teaches_something():
+    """With the default; by the paper's rule, sets of answers that are all alike score 0, whatever is right in them."""
+
+    def advantages(**settings):
+        def key(_):
+            return "the same"
+
+        reward = PolychromicReward(digit_share, key=key, wrong_answers="never-different", **settings)
+        completions = [Completion(text, "p") for text in "abcdefgh"]
+        return reward.of_group(completions, [1.0] + [0.0] * 7, 0)
+
+    found, metrics = advantages()
+    assert found[0] > 0 > found[1]
+    assert metrics["silent_groups"] == 0
+    found, metrics = advantages(homogeneous_zero=True)
+    assert not found.any()
+    assert metrics["silent_groups"] == 1
+    assert PolychromicReward(digit_share, embed=len, wrong_answers="never-different").sets.homogeneous_zero
+    assert PolychromicReward(digit_share, key=len).sets.homogeneous_zero
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
@@ -176,9 +211,10 @@ def changed_lines():
 def test_a_stock_script_needs_six_changed_lines_and_the_page_shows_them():
     lines = changed_lines()
     assert sum(line.startswith("+ ") for line in lines) <= 6
-    shown = (ROOT / "docs" / "trl.md").read_text()
-    for line in lines:
-        assert f"\n{line[0]}{line[2:]}\n" in shown, line
+    for page in ("docs/trl.md", "README.md"):
+        shown = (ROOT / page).read_text()
+        for line in lines:
+            assert f"\n{line[0]}{line[2:]}\n" in shown, (page, line)
 
 
 @pytest.mark.parametrize("name", ["stock", "polychromic"])

@@ -165,6 +165,16 @@ def test_a_judge_that_fails_for_a_group_leaves_it_out():
     expected = np.where(batch.uids == "uid1", 0.0, expected_of(batch))
     np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * batch.mask.numpy(), **CLOSE)
     assert responses.metrics["polychromic/failed_groups"] == pytest.approx(1 / 3)
+    assert responses.metrics["polychromic/silent_groups"] == pytest.approx(1 / 3)
+    assert responses.metrics["polychromic/raw_reward"] == pytest.approx(batch.rewards.mean())  # of all groups, as TRL
+
+
+def test_a_group_compared_by_its_texts_counts_as_failed():
+    batch = make_batch()
+    responses = responses_of(batch, judged_but_for("uid1", batch) | {"on_failure": "text"})
+    with responses_for_estimator(responses):
+        compute_advantage(data_of(batch), adv_estimator="polychromic")
+    assert responses.metrics["polychromic/failed_groups"] == pytest.approx(1 / 3)
 
 
 def test_scale_is_one_number_for_the_batch():
@@ -191,7 +201,8 @@ def test_wrong_answers_are_compared_as_said(wrong_answers):
         first_letter(text) if good else common[uid]
         for text, good, uid in zip(batch.texts, right, batch.uids, strict=True)
     ]
-    expected = polychromic_advantages(batch.rewards, labels, group_ids=batch.uids, set_size=4)
+    rule = wrong_answers == "alike"
+    expected = polychromic_advantages(batch.rewards, labels, group_ids=batch.uids, set_size=4, homogeneous_zero=rule)
     np.testing.assert_allclose(data.batch["advantages"], expected[:, None] * batch.mask.numpy(), **CLOSE)
 
 

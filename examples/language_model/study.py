@@ -41,7 +41,7 @@ from transformers.utils import logging
 from trl import GRPOTrainer
 
 from polychromic import distinct_at_k, pass_at_k
-from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer
+from polychromic.integrations.trl import PolychromicReward, check_trainer
 
 LARGEST_BATCH = 4096
 RATE_NOISE = 0.01  # differences in pass@1 of a single run that say nothing
@@ -249,7 +249,7 @@ def run_cell(cell: Cell, rate: float, settings: Settings, cache: Path) -> dict[s
             )
             trainer.remove_callback(PrinterCallback)
             if isinstance(functions[0], PolychromicReward):
-                check_grpo_trainer(trainer)
+                check_trainer(trainer)
             trainer.train()
     training = time.process_time() - cpu - watch.evaluating
 

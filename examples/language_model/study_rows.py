@@ -79,6 +79,7 @@ def rewards_and_config(row: Row, answer: Answer, model: Any, tokenizer: Any, arg
             is_right,
             key=lambda completion: answer(completion.prompt, completion),
             wrong_answers="never-different",
+            homogeneous_zero=True,
             set_size=row.set_size,
             scale=row.scale,
             anneal=row.anneal,

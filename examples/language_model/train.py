@@ -25,7 +25,7 @@ from tiny_llama import character_tokenizer, pretrain, tiny_llama
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from polychromic.integrations.trl import PolychromicReward, check_grpo_trainer, polychromic_grpo_config
+from polychromic.integrations.trl import PolychromicReward, check_trainer, polychromic_grpo_config
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def train(task_name: str, method: str, seed: int, settings: Settings) -> list[di
             callbacks=[evaluation],
         )
         if method == "polychromic":
-            check_grpo_trainer(trainer)
+            check_trainer(trainer)
         trainer.train()
     return evaluation.curve
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from polychromic import UserError, kernel_from_embeddings, polychromic_advantages, polychromic_kernel_advantages
 from polychromic.integrations.answers import Comparison, Likeness, NoAnswer, rewards_of
+from polychromic.integrations.completions import Completion
 from polychromic.integrations.group_sets import PRESETS, SetSettings, group_advantages, group_metrics, scaled
 
 TEXTS = ["a 1", "b 1", " ", "a 2", ""]
@@ -43,10 +44,10 @@ def test_judge_sees_a_group_once_without_its_empty_completions():
         seen.append((prompt, completions))
         return [text[0] for text in completions]
 
-    labels = Comparison(judge=judge).labels_of_groups(["q"], [TEXTS])[0]
+    labels = Comparison(judge=judge).labels_of_groups(["q"], [TEXTS])[0].labels
     assert labels == ["a", "b", NoAnswer.EMPTY, "a", NoAnswer.EMPTY]
     assert seen == [("q", ["a 1", "b 1", "a 2"])]
-    assert Comparison(judge=judge).labels_of_groups(["q"], [["", " "]])[0] == [NoAnswer.EMPTY] * 2
+    assert Comparison(judge=judge).labels_of_groups(["q"], [["", " "]])[0].labels == [NoAnswer.EMPTY] * 2
     assert len(seen) == 1
 
 
@@ -57,7 +58,7 @@ def test_equivalence_asks_one_representative_of_each_class_once():
         asked.append((first, second))
         return first[0] == second[0]
 
-    assert Comparison(equivalent=equivalent).labels_of_groups(["q"], [["a1", "b1", "a1", "a2", "b2"]])[0] == [
+    assert Comparison(equivalent=equivalent).labels_of_groups(["q"], [["a1", "b1", "a1", "a2", "b2"]])[0].labels == [
         0,
         1,
         0,
@@ -349,3 +350,9 @@ def test_a_key_that_sees_wrong_answers_pays_for_them_unless_they_count_as_one():
     assert paid[0, 5] > 0 > paid[0, 0]
     merged = likeness.of_wrong(returns > 0, "alike")
     assert group_advantages(returns, merged, SetSettings(homogeneous_zero=False), 0)[0, 0] > 0
+
+
+def test_a_key_that_asks_for_a_missing_column_is_told_the_columns():
+    comparison = Comparison(key=lambda completion: completion.columns["topic"])
+    with pytest.raises(UserError, match=r"key raised KeyError: 'topic' .* the columns of a completion are 'subject'"):
+        comparison.of_completions([Completion("text", "prompt", {"subject": 1})])

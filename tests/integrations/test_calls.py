@@ -18,6 +18,10 @@ PROMPTS = list(range(6))
 EXPECTED = [[text[1] for text in group] for group in GROUPS]
 
 
+def labels_by(comparison):
+    return [group.labels for group in comparison.labels_of_groups(PROMPTS, GROUPS)]
+
+
 class Together:
     """How many calls were under way at once."""
 
@@ -57,7 +61,7 @@ def judge(request):
 
 
 def test_groups_are_judged_at_the_same_time_up_to_a_number(judge):
-    found = Comparison(judge=judge, calls=Calls(concurrency=3)).labels_of_groups(PROMPTS, GROUPS)
+    found = labels_by(Comparison(judge=judge, calls=Calls(concurrency=3)))
     assert found == EXPECTED
     assert judge.together.most == 3
 
@@ -73,14 +77,14 @@ def test_asynchronous_judges_need_no_settings_and_others_stay_in_their_thread():
         threads.append(threading.current_thread())
         return [text[1] for text in texts]
 
-    assert Comparison(judge=later).labels_of_groups(PROMPTS, GROUPS) == EXPECTED
-    assert Comparison(judge=now).labels_of_groups(PROMPTS, GROUPS) == EXPECTED
+    assert labels_by(Comparison(judge=later)) == EXPECTED
+    assert labels_by(Comparison(judge=now)) == EXPECTED
     assert set(threads) == {threading.main_thread()}
 
 
 def test_judges_work_inside_a_running_event_loop(judge):
     async def notebook():
-        return Comparison(judge=judge, calls=Calls()).labels_of_groups(PROMPTS, GROUPS)
+        return labels_by(Comparison(judge=judge, calls=Calls()))
 
     assert asyncio.run(notebook()) == EXPECTED
 
@@ -90,7 +94,7 @@ def test_equivalence_may_be_asynchronous():
         await asyncio.sleep(0)
         return first[1] == second[1]
 
-    found = Comparison(equivalent=equivalent).labels_of_groups(PROMPTS, GROUPS)
+    found = labels_by(Comparison(equivalent=equivalent))
     assert found == [[0, 1, 0, 1]] * 6
 
 
@@ -112,7 +116,7 @@ class Failing:
 def test_failures_are_tried_again():
     judge = Failing([2], times=2)
     calls = Calls(retries=2, wait=0.001)
-    assert Comparison(judge=judge, calls=calls).labels_of_groups(PROMPTS, GROUPS) == EXPECTED
+    assert labels_by(Comparison(judge=judge, calls=calls)) == EXPECTED
     assert judge.calls == 3
 
 
@@ -120,7 +124,9 @@ def test_failures_are_tried_again():
 def test_what_becomes_of_a_group_without_an_answer_is_said(calls):
     def labels(on_failure):
         comparison = Comparison(judge=Failing([2]), calls=calls, on_failure=on_failure)
-        return comparison.labels_of_groups(PROMPTS, GROUPS)
+        failed = [group.failed for group in comparison.labels_of_groups(PROMPTS, GROUPS)]
+        assert failed == [False, False, True, False, False, False]
+        return labels_by(comparison)
 
     with pytest.raises(UserError, match="judge raised ConnectionError: no route on 4 completions, the first 'c0'"):
         labels("error")
@@ -136,7 +142,7 @@ def test_an_answer_that_makes_no_sense_is_a_failure_and_tried_again():
         return [text[1] for text in texts][: 3 if len(asked) == 1 else None]
 
     calls = Calls(concurrency=1, retries=1, wait=0.001)
-    assert Comparison(judge=judge, calls=calls).labels_of_groups(PROMPTS, GROUPS) == EXPECTED
+    assert labels_by(Comparison(judge=judge, calls=calls)) == EXPECTED
     assert len(asked) == 7
 
 
@@ -155,12 +161,12 @@ def test_a_judge_that_never_answers_does_not_hold_up_the_run(judge):
 
     slow = later if asyncio.iscoroutinefunction(judge) else now
     start = time.monotonic()
-    found = Comparison(judge=slow, calls=Calls(timeout=0.4), on_failure="skip").labels_of_groups(PROMPTS, GROUPS)
+    found = labels_by(Comparison(judge=slow, calls=Calls(timeout=0.4), on_failure="skip"))
     done.set()
     assert time.monotonic() - start < 10
     assert found == [EXPECTED[0], None, *EXPECTED[2:]]
     with pytest.raises(UserError, match=r"TimeoutError: no answer within 0.01 s"):
-        Comparison(judge=judge, calls=Calls(timeout=0.01)).labels_of_groups(PROMPTS, GROUPS)
+        labels_by(Comparison(judge=judge, calls=Calls(timeout=0.01)))
 
 
 def test_answers_are_remembered(judge):
@@ -175,7 +181,7 @@ def test_answers_are_remembered(judge):
 def test_a_judge_that_raises_stop_iteration_is_a_failure_too():
     for calls in (None, Calls()):
         comparison = Comparison(judge=Failing([2], error=StopIteration()), calls=calls, on_failure="skip")
-        assert comparison.labels_of_groups(PROMPTS, GROUPS)[2] is None
+        assert comparison.labels_of_groups(PROMPTS, GROUPS)[2] == (None, True)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +243,22 @@ def test_rewards_have_limits_retries_and_a_fallback():
         each_completion(reward, calls=calls)(["q"], ["fails"])
     with pytest.raises(UserError, match="the reward of 'x' is None"):
         each_completion(lambda _: None)(["q"], ["x"])
+    with pytest.raises(UserError, match=r"^str: the reward of 'x' is 'x'; it must be a finite number$"):
+        each_completion(str)(["q"], ["x"])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: each_completion(3), "each_completion was given 3; it must be a function"),
+        (lambda: each_completion(len, calls={"retries": 2}), "calls is {'retries': 2}; it must be a Calls"),
+        (lambda: combine([len]), "combine was given .*; give it functions"),
+        (lambda: combine(), "combine was given no function"),
+    ],
+)
+def test_what_is_no_function_is_refused_at_once(make, message):
+    with pytest.raises(UserError, match=message):
+        make()
 
 
 def test_combine_adds_up_what_the_trainer_would_have_added_up():

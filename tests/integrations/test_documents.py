@@ -38,7 +38,7 @@ def test_what_the_guide_to_keys_says_of_a_key_that_pays_for_wrong_answers():
             found = group_advantages(rewards, likeness, SetSettings(homogeneous_zero=zero), 0)[0]
             parts = [shown(found[member]) if abs(found[member]) > 1e-9 else "0" for member in members]
             columns.append(", ".join([*parts[:-1], f"**{parts[-1]}**" if found[-1] > 1e-9 else parts[-1]]))
-        start = f'| `"{wrong_answers}"`' if zero else "| the same"
+        start = "| the same" if zero and wrong_answers == "never-different" else f'| `"{wrong_answers}"`'
         assert any(line.startswith(start) and line.endswith(f"| {' | '.join(columns)} |") for line in page.splitlines())
 
 
@@ -95,9 +95,9 @@ def test_the_probe_of_keys_is_the_stored_one():
         "text": "the whole text",
         "last number": "`keys.last_number`",
         "wrong alike": '`keys.last_number`, `wrong_answers="alike"`',
-        "last number, graded": '`keys.last_number`, `"never-different"`, `homogeneous_zero=False`',
-        "calculations, never different": '`keys.calculations`, `"never-different"`',
-        "calculations, graded": '`keys.calculations`, `"never-different"`, `homogeneous_zero=False`',
+        "last number, graded": '`keys.last_number`, `"never-different"`',
+        "calculations, never different": '`keys.calculations`, `"never-different"`, `homogeneous_zero=True`',
+        "calculations, graded": '`keys.calculations`, `"never-different"`',
         "stock": "none: stock GRPO",
     }
     for arm, name in names.items():

@@ -155,10 +155,10 @@ def test_a_server_that_fails_is_asked_again_and_then_the_policy_holds(server):
     judge = EndpointJudge(server.url, "m")
     server.failures = [503]
     retried = Comparison(judge=judge, calls=Calls(concurrency=1, retries=1, wait=0.001))
-    assert retried.labels_of_groups([PROMPT], [GROUP]) == [[0, 1, 0, 0, 2]]
+    assert retried.labels_of_groups([PROMPT], [GROUP]) == [([0, 1, 0, 0, 2], False)]
     server.failures = [503, 500]
     skipped = Comparison(judge=judge, calls=Calls(concurrency=1, retries=1, wait=0.001), on_failure="skip")
-    assert skipped.labels_of_groups(["another"], [GROUP]) == [None]
+    assert skipped.labels_of_groups(["another"], [GROUP]) == [(None, True)]
     server.failures = [503]
     with pytest.raises(UserError, match=r"chat/completions answered 503: .*overloaded"):
         judge("a third", GROUP)
@@ -193,3 +193,15 @@ def test_embeddings_come_in_batches_and_once(server):
     np.testing.assert_array_equal(
         comparison.likeness([comparison.of_completions(["a", "aa", "b"])]).labels, [[0, 0, 2]]
     )
+
+
+def test_a_cache_that_cannot_be_written_costs_no_answer(server, tmp_path, caplog):
+    with pytest.raises(UserError, match=r"cache_file is '.*/none/answers'; there is no folder .*/none"):
+        EndpointJudge(server.url, "m", cache_file=tmp_path / "none" / "answers")
+    folder = tmp_path / "lost"
+    folder.mkdir()
+    judge = EndpointJudge(server.url, "m", cache_file=folder / "answers")
+    folder.rmdir()
+    assert judge(PROMPT, GROUP) == judge(PROMPT, GROUP) == [0, 1, 0, 0, 2]
+    assert len(server.requests) == 1
+    assert "answers are remembered in this process only" in caplog.text

@@ -280,7 +280,7 @@ def check_label(label: Any, name: str) -> None:
         )
         if by_identity or (hasattr(part, "__array__") and not isinstance(part, np.generic)):
             raise UserError(
-                f"{name} holds {part!r}, a {kind.__name__} that is compared by identity; "
+                f"{name} holds {part!r}, of type {kind.__name__}, which is compared by identity; "
                 "give numbers, strings, tuples or other objects that are equal when they mean the same"
             )
         if isinstance(part, _NUMBERS) and bool(part != part):

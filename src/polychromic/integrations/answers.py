@@ -17,6 +17,7 @@ answer, different from every other.
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
@@ -31,8 +32,10 @@ from polychromic.errors import UserError
 from polychromic.integrations.calls import Cache, Calls, Failure, answer_all
 from polychromic.integrations.completions import Completion
 
-# What becomes of a group whose judge gives no answer: the run stops, its advantages are 0, or its texts are compared.
-ON_FAILURE = ("error", "skip", "text")
+logger = logging.getLogger(__name__)
+
+# What becomes of a group whose judge gives no answer, and how a warning puts it.
+ON_FAILURE = {"error": "an error", "skip": "skipped", "text": "compared word by word"}
 # How wrong completions are compared: like right ones, as one answer, or as the group's most common right answer.
 WRONG_ANSWERS = ("compared", "alike", "never-different")
 # What can be iterated over but has no order of completions, or is made of letters.
@@ -89,6 +92,13 @@ class Likeness(NamedTuple):
         return Likeness(None, self.kernel[groups, place[:, :, None], place[:, None, :]])
 
 
+class GroupLabels(NamedTuple):
+    """The labels of a group by a judge; None: it failed, and the group is to be skipped."""
+
+    labels: list[Hashable] | None
+    failed: bool = False
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Exactly one of the four ways above.
@@ -103,7 +113,8 @@ class Comparison:
             given, diversity is the Vendi score.
         calls: how `judge` or `equivalent` is called: at the same time, with a time limit, retries and a cache.
         on_failure: what becomes of a group for which `judge` or `equivalent` has failed to the last try: 'error'
-            stops the run; 'skip' gives the group the advantage 0; 'text' compares its texts word by word.
+            stops the run; 'skip' gives the group the advantage 0; 'text' compares its texts word by word. The last two
+            are warned of.
     """
 
     key: Callable[[Completion], Hashable] | None = None
@@ -133,7 +144,7 @@ class Comparison:
             real_number("similarity_threshold", self.similarity_threshold, -1.0, 1.0)
         if self.calls is not None and not isinstance(self.calls, Calls):
             raise UserError(f"calls is {self.calls!r}; it must be a Calls, Calls(timeout=60, retries=2) for example")
-        one_of("on_failure", self.on_failure, ON_FAILURE)
+        one_of("on_failure", self.on_failure, tuple(ON_FAILURE))
         if (self.calls is not None or self.on_failure != "error") and not self.needs_whole_groups:
             raise UserError(
                 f"calls and on_failure are for judge and equivalent; {given[0]} is called once in this process"
@@ -158,8 +169,8 @@ class Comparison:
             return _vectors(self.embed, completions)
         return list(completions)
 
-    def labels_of_groups(self, prompts: Sequence[Any], groups: Sequence[Sequence[str]]) -> list[list[Hashable] | None]:
-        """The labels of each group by `judge` or `equivalent`; None for a group that is to be skipped."""
+    def labels_of_groups(self, prompts: Sequence[Any], groups: Sequence[Sequence[str]]) -> list[GroupLabels]:
+        """The labels of each group by `judge` or `equivalent`."""
         function = self.judge or self.equivalent
         assert function is not None
         questions = _of_judge if self.judge is not None else _of_equivalence
@@ -167,17 +178,24 @@ class Comparison:
         texts = [[text for text in group if not _empty(text)] for group in groups]
         conversations = [questions(*pair) for pair in zip(prompts, texts, strict=True)]
         found = answer_all(function, conversations, check, self.calls, self._cache)
+        failures = [outcome for outcome in found if isinstance(outcome, Failure)]
+        if failures and self.on_failure != "error":
+            logger.warning(
+                "polychromic: the judge failed for %d of %d groups, which are %s; the first error is %s",
+                len(failures), len(groups), ON_FAILURE[self.on_failure], told(failures[0].error),
+            )  # fmt: skip
         return [self._labels(group, outcome) for group, outcome in zip(groups, found, strict=True)]
 
-    def _labels(self, group: Sequence[str], outcome: Any) -> list[Hashable] | None:
-        if isinstance(outcome, Failure):
+    def _labels(self, group: Sequence[str], outcome: Any) -> GroupLabels:
+        failed = isinstance(outcome, Failure)
+        if failed:
             if self.on_failure == "error":
                 raise _named(outcome.error, "judge" if self.judge is not None else "equivalent", group)
             if self.on_failure == "skip":
-                return None
+                return GroupLabels(None, failed)
             outcome = [" ".join(text.split()) for text in group if not _empty(text)]
         rest = iter(outcome)
-        return [NoAnswer.EMPTY if _empty(text) else next(rest) for text in group]
+        return GroupLabels([NoAnswer.EMPTY if _empty(text) else next(rest) for text in group], failed)
 
     def likeness(self, items: Sequence[Sequence[Any]]) -> Likeness:
         """From the items of `of_completions` (or the labels of `labels_of_group`), one row per group."""
@@ -309,10 +327,12 @@ def _label(key: Callable[[Completion], Hashable], completion: Any) -> Hashable:
     try:
         label = key(completion)
     except Exception as error:
-        raise UserError(
-            f"key raised {told(error)} on the completion {_shown(completion)}; "
-            "return a label for answers that cannot be read too, None for example"
-        ) from error
+        columns = list(getattr(completion, "columns", {}))
+        if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str) and columns:
+            advice = f"the columns of a completion are {', '.join(map(repr, columns))}"
+        else:
+            advice = "return a label for answers that cannot be read too, None for example"
+        raise UserError(f"key raised {told(error)} on the completion {_shown(completion)}; {advice}") from error
     return _hashable("key", label, completion)
 
 
@@ -373,7 +393,7 @@ def _named(error: Exception, source: str, group: Sequence[str]) -> UserError:
     where = f"{len(group)} completions, the first {_shown(group[0])}"
     named = UserError(
         f"{source} raised {told(error)} on {where}; "
-        "on_failure='skip' or 'text' trains on, and calls=Calls(retries=…) tries again"
+        "on_failure='skip' or 'text' continues without its answer, and calls=Calls(retries=…) tries again"
     )
     named.__cause__ = error
     return named

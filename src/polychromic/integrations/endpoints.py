@@ -56,6 +56,10 @@ class _Endpoint:
         self.api_key_variable = api_key_variable
         self.timeout = real_number("timeout", timeout, 1e-3, 86400.0)
         self.cache_file = None if cache_file is None else Path(cache_file)
+        if self.cache_file is not None and not self.cache_file.absolute().parent.is_dir():
+            raise UserError(
+                f"cache_file is {str(cache_file)!r}; there is no folder {self.cache_file.parent}: make it first"
+            )
         self._known = _read_cache(self.cache_file)
         self._writing = threading.Lock()
 
@@ -87,8 +91,13 @@ class _Endpoint:
     def _remember(self, name: str, value: Any) -> None:
         self._known[name] = value
         if self.cache_file is not None:
-            with self._writing:
-                _add_line(self.cache_file, json.dumps([name, value]))
+            try:
+                with self._writing:
+                    _add_line(self.cache_file, json.dumps([name, value]))
+            except OSError as error:  # the answer is there all the same
+                logger.warning("polychromic: cannot write %s (%s); answers are remembered in this process only",
+                               self.cache_file, error)  # fmt: skip
+                self.cache_file = None
 
 
 class EndpointJudge(_Endpoint):

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polychromic.core.checks import Floats, Seed, one_of, real_number, whole_number
 from polychromic.core.credit import CREDITS
@@ -54,7 +55,11 @@ class SetSettings:
         else:
             whole_number("num_sets", self.num_sets, at_least=2, why="a single set is its own baseline")
         if isinstance(self.scale, str):
-            one_of("scale", self.scale, ("batch",))
+            if self.scale != "batch":
+                raise UserError(
+                    f"scale is {self.scale!r}; it must be 'batch' or a number: a scale for each group would change the "
+                    "objective"
+                )
         else:
             real_number("scale", self.scale, 1e-9, 1e9)
         if real_number("anneal", self.anneal, 0.0, 1.0) and self.scale != "batch":
@@ -116,6 +121,14 @@ PRESETS = MappingProxyType(
 )
 
 
+def homogeneous_rule(given: bool | None, wrong_answers: str, *, by_kernel: bool) -> bool:
+    """`homogeneous_zero`, if it was not given: the paper's rule, but not where wrong answers are 'never-different'.
+
+    There, all of a group with one kind of right answer is alike, and nothing would be learned from it.
+    """
+    return (by_kernel or wrong_answers != "never-different") if given is None else given
+
+
 def group_advantages(returns: Floats, likeness: Likeness, sets: SetSettings, rng: Seed) -> Floats:
     """The polychromic advantages [G, N] of G groups of N completions with returns in [0, 1], not yet scaled."""
     group_size = returns.shape[-1]
@@ -140,6 +153,11 @@ def group_advantages(returns: Floats, likeness: Likeness, sets: SetSettings, rng
         homogeneous_zero=sets.homogeneous_zero,
         rng=rng,
     )
+
+
+def silent_groups(advantages: Floats) -> NDArray[np.bool_]:
+    """Which groups [G, N] have advantages that are all 0, so that nothing is learned from them, [G]."""
+    return np.asarray((np.abs(advantages) < 1e-12).all(axis=-1))
 
 
 def grpo_advantages(rewards: Floats) -> Floats:

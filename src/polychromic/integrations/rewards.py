@@ -61,6 +61,10 @@ def each_completion(
         fallback: the reward of a completion for which it has failed to the last try; none: the run stops. The share of
             such completions is logged as `polychromic/failed_rewards`.
     """
+    if not callable(function):
+        raise UserError(f"each_completion was given {brief(function)}; it must be a function of one completion")
+    if calls is not None and not isinstance(calls, Calls):
+        raise UserError(f"calls is {brief(calls)}; it must be a Calls, Calls(timeout=60, retries=2) for example")
     if fallback is not None:
         real_number("fallback", fallback, -LARGEST, LARGEST)
     return _EachCompletion(function, calls, fallback)
@@ -81,6 +85,8 @@ class _EachCompletion:
         failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
         if failures and self.fallback is None:
             error = failures[0].error
+            if isinstance(error, _NoNumber):  # further tries would give no other
+                raise UserError(f"{self.__name__}: {error}") from error
             raise UserError(
                 f"{self.__name__} raised {told(error)} for {len(failures)} of {len(asked)} completions; "
                 "calls=Calls(retries=…) tries again, fallback=0.0 gives them that reward"
@@ -88,6 +94,10 @@ class _EachCompletion:
         if self.fallback is not None and "log_metric" in columns:
             columns["log_metric"]("polychromic/failed_rewards", len(failures) / max(len(asked), 1))
         return [self.fallback if isinstance(outcome, Failure) else outcome for outcome in outcomes]
+
+
+class _NoNumber(UserError):
+    """What a function returned is no reward."""
 
 
 def _question(completion: Completion) -> Generator[tuple[Any, ...], Any, Any]:
@@ -100,7 +110,7 @@ def _number(value: Any, completion: Completion) -> float:
     except Exception:  # of a class of the user's own
         number = math.nan
     if not math.isfinite(number):
-        raise UserError(f"the reward of {str(completion)[:80]!r} is {brief(value)}; it must be a finite number")
+        raise _NoNumber(f"the reward of {str(completion)[:80]!r} is {brief(value)}; it must be a finite number")
     return number
 
 
@@ -117,6 +127,9 @@ def combine(*functions: Callable[..., Any], weights: Sequence[float] | None = No
     """
     if not functions:
         raise UserError("combine was given no function")
+    for function in functions:
+        if not callable(function):
+            raise UserError(f"combine was given {brief(function)}; give it functions, combine(is_right, is_short) say")
     factors = float_array("weights", [1.0] * len(functions) if weights is None else weights)
     if factors.shape != (len(functions),):
         raise UserError(f"weights has shape {factors.shape} for {len(functions)} functions; give one weight for each")

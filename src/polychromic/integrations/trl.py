@@ -15,15 +15,14 @@ from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
-from accelerate.utils import gather_object
 from numpy.typing import ArrayLike
-from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from polychromic.core.checks import one_of, whole_number
-from polychromic.errors import UserError
+from polychromic.errors import UserError, missing
 from polychromic.integrations.answers import (
     WRONG_ANSWERS,
     Comparison,
+    GroupLabels,
     reward_bounds,
     rewards_of,
     right_answers,
@@ -37,9 +36,17 @@ from polychromic.integrations.group_sets import (
     group_advantages,
     group_metrics,
     grpo_advantages,
+    homogeneous_rule,
     scaled,
+    silent_groups,
 )
 from polychromic.integrations.rewards import columns_of, combine, each_completion, named_call
+
+try:
+    from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer  # isort: skip
+    from accelerate.utils import gather_object
+except ModuleNotFoundError as error:
+    raise missing("polychromic.integrations.trl", error, "trl") from error
 
 __all__ = [
     "PRESETS",
@@ -111,8 +118,9 @@ class PolychromicReward:
             paper. 'alike': all of them are one answer. 'never-different': each counts as the group's most common right
             answer, so that no wrong completion makes a set more diverse.
         set_size, num_sets, credit, homogeneous_zero: the sets and their credit, as in
-            `polychromic.integrations.group_sets.SetSettings`. `**PRESETS["paper"]` and `**PRESETS["poly-epo"]` set
-            them all.
+            `polychromic.integrations.group_sets.SetSettings`. `homogeneous_zero` is True if not given, but False with
+            'never-different', where a group with one kind of right answer would teach nothing. `**PRESETS["paper"]`
+            and `**PRESETS["poly-epo"]` set them all.
         scale: what advantages are multiplied by: a number, or 'batch' to make their standard deviation 1, as TRL
             does with its own, so that `beta` and learning rates mean what they mean there.
         anneal: the share of the run over which the weight of the sets falls linearly from 1 to 0, while that of GRPO's
@@ -139,7 +147,7 @@ class PolychromicReward:
         set_size: int = 4,
         num_sets: int | str = "auto",
         credit: str = "sum",
-        homogeneous_zero: bool = True,
+        homogeneous_zero: bool | None = None,
         scale: float | str = 1.0,
         anneal: float = 0.0,
         reward_range: tuple[float, float] = (0.0, 1.0),
@@ -151,7 +159,8 @@ class PolychromicReward:
         self.reward_fn = reward_fn
         self.comparison = Comparison(key, judge, equivalent, embed, similarity_threshold, calls, on_failure)
         self.wrong_answers = one_of("wrong_answers", wrong_answers, WRONG_ANSWERS)
-        self.sets = SetSettings(set_size, num_sets, credit, homogeneous_zero, scale, anneal)
+        rule = homogeneous_rule(homogeneous_zero, self.wrong_answers, by_kernel=self.comparison.by_kernel)
+        self.sets = SetSettings(set_size, num_sets, credit, rule, scale, anneal)
         self.reward_range = reward_bounds(reward_range)
         self.success_threshold = threshold_of(success_threshold, self.reward_range)
         self.seed = whole_number("seed", seed, at_least=0)
@@ -240,12 +249,13 @@ class PolychromicReward:
         metrics = {"raw_reward": float(raw.mean())}
         kept = np.ones(len(items), bool)
         if self.comparison.needs_whole_groups:
-            items = self._labels_of_groups(prompts, items)
+            judged = self._labels_of_groups(prompts, items)
+            items = [group.labels for group in judged]
             kept = np.array([labels is not None for labels in items])
-            metrics["failed_groups"] = float(1 - kept.mean())
+            metrics["failed_groups"] = float(np.mean([group.failed for group in judged]))
             if not kept.any():
                 if may_skip_all:
-                    return np.zeros_like(returns), metrics | {"advantage_std": 0.0}
+                    return np.zeros_like(returns), metrics | {"advantage_std": 0.0, "silent_groups": 1.0}
                 raise UserError("the judge gave no answer for any group of this step; on_failure='skip' is for some")
         right = right_answers(raw[kept], self.success_threshold)
         likeness = self.comparison.likeness([labels for labels in items if labels is not None])
@@ -254,6 +264,7 @@ class PolychromicReward:
         advantages[kept] = group_advantages(returns[kept], likeness, self.sets, rng)
         metrics |= group_metrics(returns[kept], likeness, self.sets, right)
         metrics["advantage_std"] = float(advantages.std())
+        metrics["silent_groups"] = float(silent_groups(advantages).mean())
         return scaled(advantages, self.sets.scale), metrics
 
     def _read(self, prompts: list[Any], completions: list[Any], columns: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -267,7 +278,7 @@ class PolychromicReward:
         shared_prompts = prompts if self.comparison.needs_whole_groups else [None] * len(prompts)
         return list(zip(map(_prompt_text, prompts), raw, returns, items, shared_prompts, strict=True))
 
-    def _labels_of_groups(self, prompts: list[Any], groups: list[list[str]]) -> list[list[Hashable] | None]:
+    def _labels_of_groups(self, prompts: list[Any], groups: list[list[str]]) -> list[GroupLabels]:
         """Each group judged by one process only, then shared."""
         trainer = self._trainer()
         if trainer is None:

@@ -18,8 +18,8 @@ from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage, register
 
 from polychromic.core.checks import Floats, Ints
 from polychromic.errors import UserError
-from polychromic.integrations.answers import rewards_of, right_answers
-from polychromic.integrations.group_sets import group_advantages, group_metrics, scaled
+from polychromic.integrations.answers import GroupLabels, rewards_of, right_answers
+from polychromic.integrations.group_sets import group_advantages, group_metrics, scaled, silent_groups
 from polychromic.integrations.verl_settings import NAME, VerlSettings
 
 
@@ -109,25 +109,30 @@ def advantages_of_rows(rewards: Floats, uids: Sequence[Any], responses: Response
     metrics: dict[str, list[float]] = defaultdict(list)
     weights: list[int] = []
     num_failed = 0
-    for rows in groups:
-        items = _items(rows, responses)
+    for all_rows in groups:
+        judged = _items(all_rows, responses)
+        num_failed += sum(group.failed for group in judged)
+        items = [group.labels for group in judged]
         kept = np.array([labels is not None for labels in items])
-        num_failed += int((~kept).sum())
         if not kept.any():
             continue
-        rows = rows[kept]
+        rows = all_rows[kept]
         right = right_answers(raw[rows], settings.success_threshold)
         likeness = settings.comparison.likeness([labels for labels in items if labels is not None])
         likeness = likeness.of_wrong(right, settings.wrong_answers)
         advantages[rows] = group_advantages(returns[rows], likeness, settings.sets, generator)
         found = group_metrics(returns[rows], likeness, settings.sets, right)
         weights.append(len(rows))
-        for name, value in {"raw_reward": float(raw[rows].mean()), **found}.items():
+        for name, value in found.items():
             metrics[name].append(value)
     if num_failed and not weights:
         raise UserError("the judge gave no answer for any group of this step; on_failure=skip is for some")
     for name, values in metrics.items():
         responses.metrics[f"{NAME}/{name}"] = float(np.average(values, weights=weights))
+    if groups:
+        means = np.concatenate([raw[rows].mean(axis=1) for rows in groups])
+        silent = np.concatenate([silent_groups(advantages[rows]) for rows in groups])
+        responses.metrics |= {f"{NAME}/raw_reward": float(means.mean()), f"{NAME}/silent_groups": float(silent.mean())}
     responses.metrics[f"{NAME}/incomplete_groups"] = float(num_incomplete)
     if settings.comparison.needs_whole_groups:
         responses.metrics[f"{NAME}/failed_groups"] = num_failed / max(sum(map(len, groups)), 1)
@@ -206,12 +211,12 @@ def _groups_by_size(rows: list[int], uids: Sequence[Any], settings: VerlSettings
     return complete, len(groups) - sum(map(len, complete))
 
 
-def _items(rows: Ints, responses: Responses) -> list[Any]:
-    """What the responses of groups [groups, size] are compared by; None for a group whose judge has failed."""
+def _items(rows: Ints, responses: Responses) -> list[GroupLabels]:
+    """What the responses of groups [groups, size] are compared by."""
     comparison = responses.settings.comparison
     groups = [[responses.completions[row] for row in group] for group in rows]
     if comparison.needs_whole_groups:
         prompts = [getattr(group[0], "prompt", None) for group in groups]
-        return list(comparison.labels_of_groups(prompts, groups))
+        return comparison.labels_of_groups(prompts, groups)
     flat = comparison.of_completions([completion for group in groups for completion in group])
-    return [flat[start : start + rows.shape[1]] for start in range(0, len(flat), rows.shape[1])]
+    return [GroupLabels(flat[start : start + rows.shape[1]]) for start in range(0, len(flat), rows.shape[1])]

@@ -11,7 +11,7 @@ from polychromic.core.checks import one_of, whole_number
 from polychromic.errors import UserError
 from polychromic.integrations.answers import WRONG_ANSWERS, Comparison, reward_bounds, threshold_of
 from polychromic.integrations.calls import Calls
-from polychromic.integrations.group_sets import PRESETS, SetSettings
+from polychromic.integrations.group_sets import PRESETS, SetSettings, homogeneous_rule
 
 # The name of the estimator, of the trainer and of the section.
 NAME = "polychromic"
@@ -37,7 +37,8 @@ class VerlSettings:
         columns: the fields of the data set that these functions find as `completion.columns`.
         sets: `set_size`, `num_sets`, `credit`, `homogeneous_zero`, `scale`, `anneal`, or a `preset` of them.
         reward_range: (lowest, highest) reward; rewards are mapped linearly from it to [0, 1].
-        success_threshold: the reward from which on a response counts as right in the logs; by default the highest.
+        success_threshold: the reward from which on a response counts as right, in the logs and for `wrong_answers`; by
+            default the highest.
         incomplete_groups: what to do with a group that has lost so many responses that its sets carry no signal:
             'error', or 'skip' to give its sets the advantage 0 and count it in the logs.
         seed: of random sets.
@@ -70,15 +71,20 @@ def section_settings(section: Mapping[str, Any]) -> VerlSettings:
         one_of(f"{NAME}.preset", preset, tuple(PRESETS))
     chosen: dict[str, Any] = dict(PRESETS[preset]) if preset is not None else {}
     chosen |= {name: section[name] for name in set_names if section.get(name) is not None}
+    comparison = Comparison(
+        **functions,
+        similarity_threshold=section.get("similarity_threshold"),
+        calls=_calls(section.get("calls")),
+        on_failure=section.get("on_failure", "error"),
+    )
+    wrong_answers = one_of(f"{NAME}.wrong_answers", section.get("wrong_answers", "compared"), WRONG_ANSWERS)
+    chosen["homogeneous_zero"] = homogeneous_rule(
+        chosen.get("homogeneous_zero"), wrong_answers, by_kernel=comparison.by_kernel
+    )
     low, high = reward_bounds(section.get("reward_range") or (0.0, 1.0))
     return VerlSettings(
-        comparison=Comparison(
-            **functions,
-            similarity_threshold=section.get("similarity_threshold"),
-            calls=_calls(section.get("calls")),
-            on_failure=section.get("on_failure", "error"),
-        ),
-        wrong_answers=one_of(f"{NAME}.wrong_answers", section.get("wrong_answers", "compared"), WRONG_ANSWERS),
+        comparison=comparison,
+        wrong_answers=wrong_answers,
         columns=tuple(map(str, section.get("columns", COLUMNS))),
         sets=SetSettings(**chosen),
         reward_range=(low, high),
