@@ -90,7 +90,7 @@ def test_what_the_pages_say_in_words_follows_from_the_cells():
 
 def test_what_the_study_says_of_temperatures_follows_from_the_cells():
     cells = study_tables.read(ROOT / "results/language")
-    resolved = {}
+    resolved, behind = {}, {}
     for family in study_tables.FAMILIES:
         one, _, harder, distinct = map(study_tables.mean_and_interval, study_tables.cooler(cells, family, "0.6"))
         assert one[0] >= -study_tables.CLOSE
@@ -103,10 +103,38 @@ def test_what_the_study_says_of_temperatures_follows_from_the_cells():
         _, gaps, asked = study_tables.at_equal_success(cells, family, "polychromic-4-annealed", "pretrained")
         assert asked == 8
         assert bool(gaps) == (family == "programs")  # elsewhere it never reaches their success
+        for rival in (study_tables.STOCK, study_tables.SETS, study_tables.ANNEALED):
+            behind[family, rival] = [
+                study_tables.mean_and_interval(gaps) for gaps in at_low_temperature(cells, family, rival)
+            ]
     assert resolved == {"countdown": "not resolved", "chains": "more", "programs": "fewer"}
     one, _, harder, _ = map(study_tables.mean_and_interval, study_tables.cooler(cells, "countdown", "0.8"))
     assert round(100 * one[0]) == -1
     assert harder[1] > 0
+    annealed = {family: behind[family, study_tables.ANNEALED] for family in study_tables.FAMILIES}
+    assert all(harder[1] > 0 for _, harder in annealed.values())
+    assert sorted(round(100 * harder[0]) for _, harder in annealed.values()) == [7, 10, 24]
+    assert [round(100 * annealed[family][0][0]) for family in ("countdown", "chains")] == [-5, -6]
+    programs = [
+        behind["programs", rival][0] for rival in (study_tables.STOCK, study_tables.SETS, study_tables.ANNEALED)
+    ]
+    assert all(one[1] > 0 for one in programs)
+    assert [round(100 * one[0]) for one in programs] == [3, 9, 4]
+    assert all(behind["programs", rival][1][1] > 0 for rival in (study_tables.STOCK, study_tables.SETS))
+    for page in ("docs/language-study.md", "docs/language-models.md"):
+        assert "5 to 6 points" in " ".join((ROOT / page).read_text("utf-8").split())
+
+
+def at_low_temperature(cells, family, rival):
+    """Held-out pass@1 and harder pass@32 of the pretrained model at 0.4 minus those of another at 1, by seed."""
+    pairs = [
+        (cell["temperatures"]["0.4"], cells[family, rival][s]["scores"])
+        for s, cell in cells[family, "pretrained"].items()
+    ]
+    return [
+        [low[split]["pass_at_k"][k] - other[split]["pass_at_k"][k] for low, other in pairs]
+        for split, k in (("held-out", "1"), ("harder", "32"))
+    ]
 
 
 def scores(one, many, distinct):

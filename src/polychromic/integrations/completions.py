@@ -125,7 +125,7 @@ def _called(text: str) -> list[str]:
 
 
 def _parsed_call(text: str) -> ToolCall:
-    """A model may write anything here; what is no call is compared as it is written."""
+    """A model may write anything here; text that is not a call is compared as it stands."""
     try:
         call = json.loads(text)
         if isinstance(call, dict) and isinstance(call.get("function") or call, dict):
