@@ -11,6 +11,7 @@ import study_plan
 import study_tables
 import torch
 from families import FAMILIES
+from study_plan import SEEDS, planned_seeds
 from study_rows import ROWS, log_probabilities, rewards_and_config
 from tiny_llama import character_tokenizer, tiny_llama
 
@@ -131,3 +132,13 @@ def test_intervals_over_seeds():
     mean, low, high = study_tables.mean_and_interval([1.0, 2.0, 3.0, 4.0, 5.0])
     assert (mean, low, high) == pytest.approx((3.0, 3 - 1.9634, 3 + 1.9634), abs=2e-3)
     assert study_tables.mean_and_interval([0.5])[1:] == (float("-inf"), float("inf"))
+
+
+def test_the_plan_has_the_seeds_that_its_tables_expect():
+    cells = [cell for stage in study.stages(tuple(FAMILIES), tuple(ROWS), SEEDS, study.Settings()) for cell in stage]
+    planned = [cell for cell in cells if cell.rate is None]
+    assert len(planned) == len(set(planned))
+    for row in ROWS:
+        for family in FAMILIES:
+            seeds = [cell.seed for cell in planned if (cell.family, cell.row) == (family, row)]
+            assert sorted(seeds) == list(SEEDS[-planned_seeds(row) :])

@@ -32,7 +32,7 @@ from datasets import Dataset
 from families import FAMILIES, SPLITS, VALIDATION, Family, pretraining_texts, splits
 from records import commit, say, store
 from safetensors.torch import load_file, save_file
-from study_plan import MAIN_ROWS, OTHER_SEEDS, SEEDS, TEMPERATURES
+from study_plan import MAIN_ROWS, OTHER_SEEDS, SEEDS, TEMPERATURES, planned_seeds
 from study_rows import ROWS, rewards_and_config
 from tiny_llama import character_tokenizer, pretrain, tiny_llama
 from transformers import TrainerCallback
@@ -309,7 +309,7 @@ def stages(families: Sequence[str], rows: Sequence[str], seeds: Sequence[int], s
         Cell(family, row, seed)
         for seed in seeds[-OTHER_SEEDS:]
         for row in rows
-        if row not in MAIN_ROWS
+        if row not in MAIN_ROWS and seed in seeds[-planned_seeds(row) :]
         for family in families
     ]
     found = [search[: len(families)], search[len(families) :]]
@@ -356,7 +356,8 @@ def main(
         out: where the results go, a file a cell.
         families: of `families.py`.
         rows: of `study_rows.py`.
-        seeds: of the weights, the pretraining and the training; rows that the claim is not about have the last five.
+        seeds: of the weights, the pretraining and the training; rows that the claim is not about have the last five,
+            or three (`study_plan.py`).
         quick: the main rows on one seed with a tenth of the work and no search, to see it run.
         processes: cells at the same time, one thread each.
         cache: where pretrained models are kept.
