@@ -125,6 +125,45 @@ def test_what_the_study_says_of_temperatures_follows_from_the_cells():
         assert "5 to 6 points" in " ".join((ROOT / page).read_text("utf-8").split())
 
 
+def test_what_the_study_says_of_the_other_rows_follows_from_the_cells():
+    cells = study_tables.read(ROOT / "results/language")
+    page = " ".join((ROOT / "docs/language-study.md").read_text("utf-8").split())
+
+    def gaps(family, row, other="stock"):
+        """pass@1, pass@32, harder pass@32 and distinct right answers of a row minus another."""
+        return [study_tables.differences(cells, family, row, *c[1:], other=other) for c in study_tables._COMPARED]
+
+    families = study_tables.FAMILIES
+    for row in study_tables.OTHERS:
+        assert {len(cells[family, row]) for family in families} == {5}
+    earned = {
+        (family, row)
+        for family in families
+        for row in study_tables.OTHERS
+        if study_tables.verdict(cells, family, row)[2:8] == "earned"
+    }
+    assert earned == {("programs", "stock-entropy"), ("chains", "stock-kl")}
+    assert sorted(round(-100 * gaps(family, "stock-entropy")[0][0]) for family in families) == [2, 3, 4]
+    bonus = {family: gaps(family, study_tables.ANNEALED, "stock-entropy") for family in families}
+    assert all(low < 0 < high for _, low, high in bonus["countdown"])
+    for family, points, answers in (("chains", 3, 1.7), ("programs", 2, 1.1)):
+        one, _, _, distinct = bonus[family]
+        assert one[1] > 0
+        assert round(100 * one[0]) == points
+        assert distinct[2] < 0
+        assert round(-distinct[0], 1) == answers
+    assert bonus["programs"][2][2] < 0 < bonus["chains"][2][2]
+    assert "by 1.7 and 1.1, for 3 and 2 points of success" in page
+    assert all(gaps(family, "stock-kl")[0][2] > 0 for family in families)
+    assert round(gaps("chains", study_tables.ANNEALED, "stock-kl")[3][0], 1) == 1.2
+    for family in families:
+        assert gaps(family, "best-of-4", study_tables.SETS)[3][2] < 0
+        assert gaps(family, "best-of-4")[0][0] < -study_tables.CLOSE
+        assert gaps(family, "polychromic-16", study_tables.SETS)[3][1] > 0
+        assert (gaps(family, "polychromic-16", study_tables.SETS)[0][2] < 0) == (family != "countdown")
+        assert abs(gaps(family, "polychromic-4-kl", study_tables.SETS)[0][0]) < 0.01
+
+
 def at_low_temperature(cells, family, rival):
     """Held-out pass@1 and harder pass@32 of the pretrained model at 0.4 minus those of another at 1, by seed."""
     pairs = [

@@ -132,7 +132,8 @@ def advantages_of_rows(rewards: Floats, uids: Sequence[Any], responses: Response
     if groups:
         means = np.concatenate([raw[rows].mean(axis=1) for rows in groups])
         silent = np.concatenate([silent_groups(advantages[rows]) for rows in groups])
-        responses.metrics |= {f"{NAME}/raw_reward": float(means.mean()), f"{NAME}/silent_groups": float(silent.mean())}
+        responses.metrics[f"{NAME}/raw_reward"] = float(means.mean())
+        responses.metrics[f"{NAME}/silent_groups"] = float(silent.mean())
     responses.metrics[f"{NAME}/incomplete_groups"] = float(num_incomplete)
     if settings.comparison.needs_whole_groups:
         responses.metrics[f"{NAME}/failed_groups"] = num_failed / max(sum(map(len, groups)), 1)
