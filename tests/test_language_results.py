@@ -154,6 +154,17 @@ def test_what_the_study_says_of_the_other_rows_follows_from_the_cells():
         assert round(-distinct[0], 1) == answers
     assert bonus["programs"][2][2] < 0 < bonus["chains"][2][2]
     assert "by 1.7 and 1.1, for 3 and 2 points of success" in page
+    cooled = {}
+    for family in families:
+        _, found, asked = study_tables.at_equal_success(cells, family, "stock-entropy", study_tables.SETS)
+        assert len(found) == asked == 5
+        cooled[family] = [study_tables.mean_and_interval(column) for column in zip(*found, strict=True)]
+    assert round(-cooled["countdown"][2][0], 1) == 0.7
+    assert cooled["countdown"][2][2] < 0
+    assert round(-100 * cooled["chains"][1][0]) == 14
+    assert cooled["chains"][1][2] < 0
+    assert round(100 * cooled["programs"][1][0]) == 6
+    assert cooled["programs"][1][1] > 0
     assert all(gaps(family, "stock-kl")[0][2] > 0 for family in families)
     assert round(gaps("chains", study_tables.ANNEALED, "stock-kl")[3][0], 1) == 1.2
     for family in families:

@@ -10,12 +10,13 @@ import matplotlib
 import numpy as np
 from examples.language_model.families import FAMILIES, SPLITS
 from examples.language_model.study_plan import MAIN_ROWS, TEMPERATURES
-from examples.language_model.study_tables import ANNEALED, COOL, NAMES, SETS, STOCK, Cells
+from examples.language_model.study_tables import ANNEALED, COOL, NAMES, OTHERS, SETS, STOCK, Cells
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 COLOURS = {"pretrained": "#4c78a8", COOL: "#4c78a8", STOCK: "#7f7f7f", SETS: "#d6336c", ANNEALED: "#e8a33d"}
+MARKERS = dict(zip(OTHERS, "PXsv^", strict=True))
 
 
 def pass_figure(cells: Cells, file: Path, splits: Sequence[str] = SPLITS) -> None:
@@ -103,15 +104,20 @@ def temperature_figure(cells: Cells, file: Path) -> None:
                 points = np.mean([[_traded(scan[str(t)], split, metric, k) for t in TEMPERATURES] for scan in scans], 0)
                 axis.plot(*points.T, color=COLOURS[row], marker="o", markersize=3, label=NAMES[row])
                 axis.plot(*points[TEMPERATURES.index(1.0)], color=COLOURS[row], marker="*", markersize=12)
+            for row, marker in MARKERS.items():
+                if found := cells.get((family, row)):
+                    point = np.mean([_traded(cell["scores"], split, metric, k) for cell in found.values()], 0)
+                    colour = COLOURS[SETS] if row.startswith("polychromic") else "#333333"
+                    axis.plot(*point, color=colour, marker=marker, markersize=6, linestyle="none", label=NAMES[row])
             axis.set_title(f"{family}: {title}", fontsize=10)
             axis.set_ylim(bottom=0)
             axis.spines[["top", "right"]].set_visible(False)
     for axis in axes[-1]:
         axis.set_xlabel("held-out pass@1")
     handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+    figure.legend(handles, names, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
     lowest, highest = TEMPERATURES[0], TEMPERATURES[-1]
-    note = f"A dot a temperature from {lowest} to {highest}; the star is 1. Up and to the right is better."
+    note = f"A dot a temperature from {lowest} to {highest}; stars and marks are at 1. Up and to the right is better."
     figure.supxlabel(note, fontsize=9, color="#555555")
     _save(figure, file)
 

@@ -291,15 +291,17 @@ def at_equal_success(cells: Cells, family: str, row: str, other: str) -> tuple[l
     return temperatures, gaps, sum("temperatures" in cells[family, other][seed] for seed in both)
 
 
-def temperature_table(cells: Cells) -> str:
-    """Sets at temperature 1 minus another model at the temperature of equal success."""
+def temperature_table(
+    cells: Cells, rows: Sequence[str] = (SETS, ANNEALED), others: Sequence[str] = (STOCK, "pretrained")
+) -> str:
+    """Rows at temperature 1 minus other models at the temperature of equal success."""
     lines = [
         "| | minus | seeds | its temperature | pass@32 | harder pass@32 | distinct right of 64 |",
         "|---" * 7 + "|",
     ]
     for family in FAMILIES:
-        for row in (SETS, ANNEALED):
-            for other in (STOCK, "pretrained"):
+        for row in rows:
+            for other in others:
                 temperatures, gaps, asked = at_equal_success(cells, family, row, other)
                 if asked:
                     parts = [_signed(mean_and_interval(own)) for own in np.transpose(gaps).tolist()]
@@ -379,6 +381,7 @@ def blocks(folder: Path, cells: Cells) -> dict[str, str]:
         "verdict": verdict_table(cells),
         "others": verdict_table(cells, OTHERS),
         "rivals": rivals_table(cells),
+        "rivals-at-equal-success": temperature_table(cells, (*RIVALS, "best-of-4"), (SETS,)),
         "cooler": cooler_table(cells),
         "temperatures": temperature_table(cells),
         "rates": rates_table(folder, cells),
