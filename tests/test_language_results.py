@@ -165,6 +165,13 @@ def test_what_the_study_says_of_the_other_rows_follows_from_the_cells():
     assert cooled["chains"][1][2] < 0
     assert round(100 * cooled["programs"][1][0]) == 6
     assert cooled["programs"][1][1] > 0
+    batch = {family: gaps(family, "stock-entropy-batch") for family in families}
+    assert all(own[0][0] > -0.02 and own[3][1] > 0 for own in batch.values())
+    assert [round(batch[family][3][0], 2) for family in families] == [0.25, 1.86, 0.68]
+    unscaled = [gaps(family, "polychromic-4-kl-unscaled", "polychromic-4-kl")[0][0] for family in families]
+    assert [round(-100 * points) for points in unscaled] == [7, 2, 3]
+    for row in ("stock-entropy-batch", "polychromic-4-kl-unscaled"):
+        assert {len(cells[family, row]) for family in families} == {3}
     assert all(gaps(family, "stock-kl")[0][2] > 0 for family in families)
     assert round(gaps("chains", study_tables.ANNEALED, "stock-kl")[3][0], 1) == 1.2
     for family in families:
