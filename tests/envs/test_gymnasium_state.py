@@ -168,8 +168,8 @@ class Room:
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        (lambda _: Room(), "a Room that is compared by identity"),
-        (lambda env: ("room", Room() if env.count else 0), "a Room that is compared by identity"),
+        (lambda _: Room(), "of type Room, which is compared by identity"),
+        (lambda env: ("room", Room() if env.count else 0), "of type Room, which is compared by identity"),
         (lambda _: float("nan"), "holds NaN, which equals nothing"),
         (lambda _: np.float32("nan"), "holds NaN, which equals nothing"),
         (lambda _: complex("nan"), "holds NaN, which equals nothing"),
