@@ -183,21 +183,21 @@ def groupings(kernel):
     return [clusters_from_kernel(kernel, threshold=float(threshold)).tolist() for threshold in np.unique(kernel)]
 
 
-def test_embeddings_tell_words_apart(embed):
+def test_embeddings_separate_words(embed):
     kernel, same, other = cosines(embed, ANIMALS)
     assert max(other) < min(same)
     assert clusters_from_kernel(kernel, threshold=0.6).tolist() == [0, 0, 0, 3, 3, 3, 6, 6, 6]
     assert row("three animals", same, other) in PAGE
 
 
-def test_embeddings_mostly_tell_subjects_apart(embed):
+def test_embeddings_mostly_separate_subjects(embed):
     kernel, same, other = cosines(embed, PRESENTS)
     assert clusters_from_kernel(kernel, threshold=0.5).tolist() == [0, 0, 0, 3, 3, 3, 3, 7, 7]
     assert [0, 0, 0, 3, 3, 3, 6, 6, 6] not in groupings(kernel)
     assert row("three presents for a friend", same, other) in PAGE
 
 
-def test_embeddings_do_not_tell_strategies_apart(embed):
+def test_embeddings_do_not_separate_strategies(embed):
     kernel, same, other = cosines(embed, SUMS)
     # Whatever the threshold: one large group, and the others alone.
     for found in groupings(kernel):

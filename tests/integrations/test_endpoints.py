@@ -196,7 +196,7 @@ def test_embeddings_come_in_batches_and_once(server):
 
 
 def test_a_cache_that_cannot_be_written_costs_no_answer(server, tmp_path, caplog):
-    with pytest.raises(UserError, match=r"cache_file is '.*/none/answers'; there is no folder .*/none"):
+    with pytest.raises(UserError, match=r"cache_file is '.*/none/answers', but the folder .*/none does not exist"):
         EndpointJudge(server.url, "m", cache_file=tmp_path / "none" / "answers")
     folder = tmp_path / "lost"
     folder.mkdir()

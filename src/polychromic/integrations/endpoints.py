@@ -58,7 +58,7 @@ class _Endpoint:
         self.cache_file = None if cache_file is None else Path(cache_file)
         if self.cache_file is not None and not self.cache_file.absolute().parent.is_dir():
             raise UserError(
-                f"cache_file is {str(cache_file)!r}; there is no folder {self.cache_file.parent}: make it first"
+                f"cache_file is {str(cache_file)!r}, but the folder {self.cache_file.parent} does not exist; create it"
             )
         self._known = _read_cache(self.cache_file)
         self._writing = threading.Lock()
