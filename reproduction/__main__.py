@@ -28,7 +28,7 @@ from reproduction.page import (
     write_page,
 )
 from reproduction.plan import Chosen, Plan, Planned, Scale, expand, key_of
-from reproduction.plans import FULL, PLANS, QUICK, SEARCH, STAND_IN, TRIANGLE
+from reproduction.plans import FULL, PLANS, QUICK, RATES, SEARCH, STAND_IN, TRIANGLE
 
 PAGE, ALL = "page", "all"
 KNOWN = {
@@ -166,6 +166,12 @@ def _plan(given: Arguments, plan: Plan, usual: Scale) -> int:
         stored = replace(stored, stand_in=True)
     else:
         _say_left_out(stored.chosen, tasks, plan, only)
+        unchecked = stored.unchecked([] if plan.as_searched else [task for task in tasks if task in RATES.tasks(scale)])
+        if unchecked:
+            raise UserError(
+                f"the learning rates are not checked on {', '.join(unchecked)} yet; "
+                "run `python -m reproduction rates` to its end first, or give other tasks with --tasks"
+            )
     chosen = stored.chosen_for(plan)
     if plan.has_finalists and not chosen.finalists:
         raise UserError("the screening is not finished; run `python -m reproduction screening` to its end first")

@@ -1,8 +1,10 @@
 """The paper's literal settings until nothing moves any more: what happens on the way, and whether PPO collapses.
 
-The rule: a run is flat if the least-squares line through its success over the last quarter of training rises or falls
-by at most two points. PPO collapses if at the end its success, its pass@128 or its success from perturbed starts is
-below the pretrained policy's, resolved at 95 %; it does not if none of the means is below.
+The rule. A method is flat if the least-squares line through the success of its runs over the last quarter of training
+rises or falls by at most two points; otherwise it still moves if the 95 % interval of that rise excludes zero, and is
+unclear if not. PPO collapses if at the end its success, its pass@128 or its success from perturbed starts is below the
+pretrained policy's, resolved at 95 %; it does not if all of these intervals are above −5 points. With two seeds a
+method the variance between seeds is pooled over the methods.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ import numpy as np
 from polychromic.report.table import Table
 from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
-from reproduction.intervals import Interval, Records, difference, metric_of, table_of
+from reproduction.intervals import Interval, Records, difference, metric_of, student
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plans import CONVERGENCE, TABLES, TASKS
 from reproduction.words import bare, footer, number, percent, points
 
 LITTLE = 0.02  # the largest rise over the last quarter that counts as flat
+MARGIN = 0.05  # a fall that is smaller is no collapse
+FEWEST = 2  # seeds
 WATCHED = ("success", "pass@128", "perturbed")  # metrics that collapse would take below the pretrained policy
+FLAT, MOVING, UNCLEAR = "is flat", "still moves", "may still move"
 
 
 def along(records: Records, name: str) -> tuple[list[int], list[Interval]]:
@@ -31,22 +36,35 @@ def along(records: Records, name: str) -> tuple[list[int], list[Interval]]:
     return [iteration for iteration, _ in known], [metric for _, metric in known]
 
 
-def rises(records: Records) -> list[float]:
-    """By how much the success of every run rises over the last quarter of its training."""
-    found = []
+def rise(records: Records) -> Interval:
+    """By how much the success of these runs rises over the last quarter of training, with its 95 % interval.
+
+    A line through the learning curve of every run; the interval is that of the mean of their slopes, with the scatter
+    around the lines pooled over runs.
+    """
+    rises, scatter, degrees, error = [], 0.0, 0, 0.0
     for record in records:
-        iterations = np.array([point["iteration"] for point in record["along"]], float)
-        tables = [table_of([point], "success") for point in record["along"]]
-        success = np.array([table.mean() for table in tables if table is not None])
+        iterations = np.asarray(record["curve"]["iteration"], float)
         late = iterations >= 0.75 * iterations[-1]
-        slope = np.polyfit(iterations[late], success[late], 1)[0] if late.sum() > 1 else 0.0
-        found.append(float(slope * (iterations[late][-1] - iterations[late][0])))
-    return found
+        where = (iterations[late] - iterations[late].mean()) / max(float(np.ptp(iterations[late])), 1.0)
+        success = np.asarray(record["curve"]["success"], float)[late]
+        spread = float(np.sum(where**2))
+        slope = float(np.sum(where * success)) / spread if spread else 0.0
+        rises.append(slope)
+        scatter += float(np.sum((success - success.mean() - slope * where) ** 2))
+        degrees += max(len(success) - 2, 0)
+        error += 1 / spread if spread else 0.0
+    mean = float(np.mean(rises))
+    if not degrees:
+        return Interval(mean, mean, mean)
+    half = student(degrees) * float(np.sqrt(scatter / degrees * error)) / len(rises)
+    return Interval(mean, mean - half, mean + half)
 
 
-def is_flat(records: Records) -> bool:
-    """Whether every run of a line is flat over the last quarter."""
-    return all(abs(rise) <= LITTLE for rise in rises(records))
+def movement(records: Records) -> str:
+    """Whether success is flat over the last quarter, by the rule."""
+    found = rise(records)
+    return FLAT if abs(found.mean) <= LITTLE else MOVING if found.clear else UNCLEAR
 
 
 def convergence_lines(stored: Stored, task: str) -> tuple[list[Line], Line | None]:
@@ -61,28 +79,32 @@ def collapse(lines: Sequence[Line], base: Line | None) -> str:
     ppo = next((line for line in lines if line.method == "ppo"), None)
     if ppo is None or base is None:
         return "Not run yet: `python -m reproduction convergence`."
-    gaps = {name: difference(ppo.records, base.records, name) for name in WATCHED}
+    if ppo.diverged:
+        return f"**PPO diverges**: {len(ppo.diverged)} of {len(ppo.planned_seeds)} runs."
+    if len(ppo.records) < FEWEST:
+        return "Not finished: `python -m reproduction convergence`."
+    alike = [line.records for line in lines]
+    gaps = {name: difference(ppo.records, base.records, name, alike=alike) for name in WATCHED}
     known = {name: gap for name, gap in gaps.items() if gap is not None}
     below = [name for name, gap in known.items() if gap.high < 0]
     told = ", ".join(f"{name} {points(gap)}" for name, gap in known.items())
     if below:
         word = f"**PPO collapses** in {' and '.join(below)}"
-    elif all(gap.mean >= 0 for gap in known.values()):
+    elif all(gap.low > -MARGIN for gap in known.values()):
         word = "**PPO does not collapse**"
     else:
         word = "**Whether PPO collapses is not resolved**"
-    flat = "is flat" if is_flat(ppo.records) else "still moves"
-    last = ppo.records[0]["along"][-1]["iteration"]
+    last = ppo.records[0]["iterations"]
     return (
-        f"{word}: after {last:,} iterations it differs from the pretrained policy by {told} points. Its success {flat}."
+        f"{word}: after {last:,} iterations it differs from the pretrained policy by {told} points. "
+        f"Its success {movement(ppo.records)}."
     )
 
 
-def _flatness(records: Records) -> tuple[str, str]:
-    """The rise of every run over the last quarter, and whether all are flat."""
-    if "along" not in records[0]:
-        return NOTHING, NOTHING
-    return ", ".join(f"{100 * rise:+.1f}" for rise in rises(records)), "yes" if is_flat(records) else "no"
+def _flatness(line: Line) -> tuple[str, str]:
+    """The rise over the last quarter, and what it means."""
+    trained = line.method != PRETRAINED and line.records
+    return (points(rise(line.records)), movement(line.records)) if trained else (NOTHING, NOTHING)
 
 
 def convergence_block(stored: Stored, command: str) -> str:
@@ -101,15 +123,12 @@ def convergence_block(stored: Stored, command: str) -> str:
                 percent(line, "perturbed"),
                 number(line, "entropy", 2),
                 number(line, "distinct_successful_strategies", 1),
-                ", ".join(f"{100 * rise:+.1f}" for rise in rises(line.records))
-                if "along" in line.records[0]
-                else NOTHING,
-                ("yes" if is_flat(line.records) else "no") if "along" in line.records[0] else NOTHING,
+                *_flatness(line),
             )
             for line in [*([base] if base else []), *lines]
         ]
         columns = ("method", "seeds", "success %", "pass@128 %", "perturbed starts %", "entropy")
-        more = ("successful strategies", "rise over the last quarter, points", "flat")
+        more = ("successful strategies", "rise over the last quarter, points", "success")
         note = f"The ends of runs with the paper's literal settings on {title_of(task, TASKS)}. {collapse(lines, base)}"
         parts.append(bare(Table("", note, (*columns, *more), tuple(rows))))
         parts.append(footer(stored.lines(CONVERGENCE, task), command))

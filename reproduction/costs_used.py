@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from reproduction.intervals import cpu_hours
 from reproduction.lines import Stored
+from reproduction.plan import key_of
 from reproduction.plans import PLANS
 
-SEARCHING = ("search", "screening")  # what the bound on the whole leaves aside
+SEARCHING = ("search", "rates", "screening")  # what the bound on the whole leaves aside
+EARLIER = "study"  # was complete before there was a bound
 
 
-def hours_used(stored: Stored) -> dict[str, float | None]:
-    """By plan, a result that several share counted with the first; None where no result says what it took."""
-    return {name: _hours(records) for name, records in _own_results(stored).items()}
+class Used(NamedTuple):
+    """What the results of a plan took."""
+
+    hours: float
+    results: int  # runs that diverged among them
+    without_cost: int  # results that do not say what they took
 
 
-def without_cost(stored: Stored) -> list[str]:
-    """Plans with results of their own, none of which says what it took."""
-    return [name for name, records in _own_results(stored).items() if records and _hours(records) is None]
+def costs_used(stored: Stored) -> dict[str, Used]:
+    """By plan, a result that several share counted with the first."""
+    return {name: _used(records) for name, records in _own_results(stored).items()}
 
 
 def _own_results(stored: Stored) -> dict[str, list[dict[str, Any]]]:
-    """By plan, without those that a plan before it has too."""
-    own = {"search": list(stored.search.cells.values())}
-    seen: set[int] = set()
-    for name, plan in PLANS.items():
-        lines = [line for task in plan.tasks(stored.scale) for line in stored.lines(plan, task)]
-        records = {id(record): record for line in lines for record in line.records if id(record) not in seen}
-        seen |= records.keys()
-        own[name] = list(records.values())
+    """By plan: what it planned, and further seeds of its lines."""
+    own: dict[str, list[dict[str, Any]]] = {name: [] for name in ("search", *PLANS)}
+    own["search"] += stored.search.cells.values()
+    planned = {
+        name: [one for task in plan.tasks(stored.scale) for one in stored.planned(plan, task)]
+        for name, plan in PLANS.items()
+    }
+    cells = {name: {key_of(one.cell) for one in ones} for name, ones in planned.items()}
+    lines = {name: {one.line for one in ones} for name, ones in planned.items()}
+    for file in dict.fromkeys(plan.results for plan in PLANS.values()):
+        names = [name for name, plan in PLANS.items() if plan.results == file]
+        for record in stored.files[file].cells.values():
+            exactly = [name for name in names if key_of(record) in cells[name]]
+            alike = [name for name in names if key_of(record, seed=False) in lines[name]]
+            for name in (exactly or alike)[:1]:
+                own[name].append(record)
     return own
 
 
-def _hours(records: list[dict[str, Any]]) -> float | None:
-    known = [record for record in records if record.get("cpu_seconds")]
-    return cpu_hours(known) if known else None
+def _used(records: list[dict[str, Any]]) -> Used:
+    unknown = sum(not record.get("cpu_seconds") for record in records)
+    return Used(cpu_hours(records), len(records), unknown)

@@ -29,6 +29,7 @@ class AtEqualSuccess(NamedTuple):
     high: float
     strategies: Interval  # distinct successful strategies, ratio
     pass_at_8: Interval  # difference
+    seeds: tuple[int, int]  # runs on either side whose curves have what this needs
 
 
 def monotone(values: Sequence[float]) -> NDArray[np.float64]:
@@ -85,4 +86,5 @@ def at_equal_success(ours: Records, theirs: Records) -> AtEqualSuccess | None:
         high,
         Interval(*(float(np.exp(part)) for part in ratio)),
         between_seeds(*found[PASS_AT_8]),
+        (len(both[0]), len(both[1])),
     )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from polychromic.core.intervals import CONFIDENCE, percentile_ends, resampled_counts
 from polychromic.core.metrics import pass_at_k
+from polychromic.sweep.cells import PRETRAINED
 
 RESAMPLES, DIFFERENCE_RESAMPLES = 4000, 20_000
 PERTURBED = "perturbed"  # suffix of metrics from perturbed starts
@@ -101,15 +102,18 @@ def difference(
     return None if drawn is None else _interval(*drawn, confidence).single()
 
 
-def mean_difference(by_task: Sequence[Sequence[tuple[Records, Records]]], name: str) -> Interval | None:
+def mean_difference(
+    by_task: Sequence[Sequence[tuple[Records, Records]]], name: str, alike: Sequence[Records] = ()
+) -> Interval | None:
     """The mean of differences over pairs of lines, by task: tasks vary independently, and so do seeds.
 
     The claim is about these tasks. Pairs of one task share its configurations. None if a pair was not measured.
+    alike: as for `difference`, for pairs of one task.
     """
     means: list[float] = []
     drawn = []
     for task, pairs in enumerate(by_task):
-        own = [_drawn_difference(*pair, name, stream=len(means) + number) for number, pair in enumerate(pairs)]
+        own = [_drawn_difference(*pair, name, alike, stream=len(means) + number) for number, pair in enumerate(pairs)]
         known = [one for one in own if one is not None]
         if len(known) < len(own):
             return None
@@ -128,11 +132,14 @@ def _drawn_difference(
         return None
     weights = weights_of(ours, name)
     rng = np.random.default_rng([0, stream] if stream else 0)
+    pairs = ((first, ours), (second, theirs))
     # The verdict depends on the side of zero on which an interval ends, so use many resamples.
     drawn = _configurations(first.shape[1], weights, DIFFERENCE_RESAMPLES)
     if alike:
         pooled = _pooled([table for records in alike if (table := table_of(records, name)) is not None])
-        spreads, degrees = [pooled, pooled], float(pooled.degrees)
+        # The pretrained policy has no seeds that could vary.
+        spreads = [_pooled([table]) if _untrained(records) else pooled for table, records in pairs]
+        degrees = float(pooled.degrees)
     else:
         spreads, degrees = [_pooled([first]), _pooled([second])], _degrees_apart(first, second, weights)
     wider = _wider(rng, degrees, DIFFERENCE_RESAMPLES)
@@ -142,6 +149,10 @@ def _drawn_difference(
     ]
     mean = np.average(first.mean(axis=0) - second.mean(axis=0), weights=weights)
     return float(mean), drawn_means[0] - drawn_means[1]
+
+
+def _untrained(records: Records) -> bool:
+    return all(record.get("method") == PRETRAINED for record in records)
 
 
 def seed_spread(lines: Sequence[Records], name: str) -> tuple[float, int, float]:
@@ -178,11 +189,12 @@ def over_seeds(values: NDArray[np.float64]) -> Interval:
     middle = values.mean(axis=0)
     if len(values) == 1:
         return Interval(middle, middle, middle)
-    half = _student(len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    half = student(len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
     return Interval(middle, middle - half, middle + half)
 
 
-def _student(degrees: float) -> float:
+def student(degrees: float) -> float:
+    """The quantile of Student's t that a 95 % interval extends to on both sides."""
     from scipy.special import stdtrit  # `scipy.stats` takes long to import
 
     return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
@@ -305,7 +317,7 @@ def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, In
 def between_seeds(first: NDArray[np.float64], second: NDArray[np.float64]) -> Interval:
     """The difference of two means over seeds, [S] each, with Welch's interval; with one seed each there is none."""
     error = np.sqrt(sum(values.var(ddof=1) / len(values) for values in (first, second) if len(values) > 1))
-    half = _student(_degrees_apart(first[:, None], second[:, None])) * error if error else 0.0
+    half = student(_degrees_apart(first[:, None], second[:, None])) * error if error else 0.0
     gap = float(first.mean() - second.mean())
     return Interval(gap, gap - half, gap + half)
 

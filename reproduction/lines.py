@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from polychromic.sweep.cells import PRETRAINED
-from reproduction import screening
+from reproduction import rates, screening
 from reproduction.plan import Chosen, Plan, Planned, Scale, expand
-from reproduction.plans import CHOSEN, METHOD_NAMES, PAIR, SCREENING, STAND_IN
+from reproduction.plans import CHOSEN, METHOD_NAMES, PAIR, RATES, SCREENING, STAND_IN, TABLES
 from reproduction.records import BEST_MARK, Results, check_alike
 
-FILES = ("search", "runs", "screening", "triangle")
+FILES = ("search", "rates", "runs", "screening", "triangle")
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,31 @@ class Stored:
 
     @property
     def chosen(self) -> Chosen:
+        """Settings by task and method: those of the search, with learning rates that were checked where it was not."""
+        searched = self.searched
+        checked = {task: self.rates(task) for task in RATES.tasks(self.scale)}
+        suited = {
+            task: rates.adapted(searched.of_task(task), own)
+            for task, own in checked.items()
+            if own and all(one.finished for one in own)
+        }
+        return replace(searched, settings={**searched.settings, **suited})
+
+    def rates(self, task: str) -> list[rates.Checked]:
+        """How the settings of the search suit a task that it did not have."""
+        like = self.scale.tasks[task].settings_of
+        if not like or not set(PAIR) <= self.searched.of_task(task).keys():
+            return []
+        own = lines_of(expand(RATES, self.scale, self.searched, (task,)), self.files[RATES.results])
+        theirs = lines_of(expand(TABLES, self.scale, self.searched, (like,), (CHOSEN,)), self.files[TABLES.results])
+        return rates.check(own, {line.method: line.records for line in theirs})
+
+    def unchecked(self, tasks: Sequence[str]) -> list[str]:
+        """The tasks among these whose learning rates have to be checked first."""
+        return [task for task in tasks if any(not one.finished for one in self.rates(task))]
+
+    @property
+    def searched(self) -> Chosen:
         """Settings by task and method, as far as the search has got."""
         notes = self.search.notes
         chosen = Chosen(notes.get("chosen", {}), notes.get("best_by_configurations", {}), self.scale.tasks)
@@ -69,6 +94,8 @@ class Stored:
 
     def chosen_for(self, plan: Plan) -> Chosen:
         """Settings, and for a plan that needs them what the screening chose."""
+        if plan.as_searched:
+            return self.searched
         return replace(self.chosen, finalists=self.finalists) if plan.has_finalists else self.chosen
 
     @property
@@ -81,12 +108,15 @@ class Stored:
 
     def lines(self, plan: Plan, task: str) -> list[Line]:
         """The rows of a plan's table, whether they have results or not; none before settings are chosen."""
+        return lines_of(self.planned(plan, task), self.files[plan.results])
+
+    def planned(self, plan: Plan, task: str) -> list[Planned]:
+        """The cells of a plan on a task, with those on request; none before settings are chosen."""
         needs = any(runs.settings == "chosen" for runs in plan.runs if runs.methods != (PRETRAINED,))
-        if task not in plan.tasks(self.scale) or (needs and not set(PAIR) <= self.chosen.of_task(task).keys()):
+        if task not in plan.tasks(self.scale) or (needs and not set(PAIR) <= self.searched.of_task(task).keys()):
             return []
         bases = {base: f"{base}/policy" for base in self.scale.tasks[task].bases}  # results store only the name
-        planned = expand(plan, self.scale, self.chosen_for(plan), (task,), plan.parts, bases)
-        return lines_of(planned, self.files[plan.results])
+        return expand(plan, self.scale, self.chosen_for(plan), (task,), plan.parts, bases)
 
     def has_results(self, plan: Plan, task: str) -> bool:
         """Whether any run of a plan on a task has a result."""

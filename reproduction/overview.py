@@ -12,13 +12,14 @@ from polychromic.tasks.grids import paper_results
 from reproduction import credit, screening
 from reproduction.changes import STRICT, compared_with, trained_alike
 from reproduction.convergence import collapse, convergence_lines
-from reproduction.costs_used import SEARCHING, hours_used, without_cost
-from reproduction.equal_success import at_equal_success
+from reproduction.costs_used import EARLIER, SEARCHING, costs_used
+from reproduction.equal_success import STRATEGIES, at_equal_success
 from reproduction.intervals import at_equal_steps, difference, metric_of
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plans import (
     CHOSEN,
     CONVERGENCE,
+    CREDIT,
     OBSERVATION,
     REFERENCE,
     SCREENING,
@@ -33,8 +34,7 @@ from reproduction.triangles import at_temperature
 from reproduction.verdicts import MANY, joined, side_of, verdict_table
 from reproduction.words import bare, enough, gap, in_units, number, percent, points, resolved_gap
 
-HOURS = 20  # the bound on the whole, search aside
-STRATEGIES = "distinct_successful_strategies"
+HOURS = 20  # the bound on the tables, set credit, convergence and triangles
 
 
 def overview_blocks(stored: Stored, figures: Mapping[str, str]) -> dict[str, str]:
@@ -65,11 +65,11 @@ ATTEMPTS = ("task: pass@128 %", "pretrained", "PPO", "Poly-PPO", "clear differen
 STARTS = ("task: perturbed starts %", "PPO", "paper", "Poly-PPO", "paper", "Poly-PPO − PPO")
 KEPT = ("task", "pretrained", "PPO", "Poly-PPO", "Poly-PPO − PPO", "Poly-PPO × PPO's at equal success")
 ALT = {
-    "best": "Success of every method on every task, with 95 % intervals, beside the paper's numbers",
+    "best": "Success of every method without UCB on every task, with 95 % intervals, beside the paper's numbers",
     "attempts": "Share of configurations solved within k attempts",
     "perturbed": "Success from perturbed starts, beside the paper's numbers",
     "convergence": "Success, pass@128, perturbed starts and entropy along training with the paper's literal settings",
-    "strategies": "Distinct successful strategies of every method on every task",
+    "strategies": "Distinct successful strategies of every method without UCB on every task",
     "decides": "The effect of every change of the study on success",
     "triangles": "Validity against distinct triangles, for every run and along temperatures",
     "credit": "Success against distinct successful strategies and against pass@8, along training",
@@ -138,9 +138,9 @@ def _perturbed(lines: Mapping[str, Line]) -> Sequence[str]:
 
 def _strategies(lines: Mapping[str, Line]) -> Sequence[str]:
     found = difference(lines["poly-ppo"].records, lines["ppo"].records, STRATEGIES)
-    shown = NOTHING if found is None else in_units(found, 1.0, 1)
+    shown = NOTHING if found is None else in_units(found, 1.0, 2)
     clear = _clear(lines["poly-ppo"], lines["ppo"], STRATEGIES)
-    values = [number(lines[method], STRATEGIES, 1) for method in (PRETRAINED, "ppo", "poly-ppo")]
+    values = [number(lines[method], STRATEGIES, 2) for method in (PRETRAINED, "ppo", "poly-ppo")]
     equal = at_equal_success(lines["poly-ppo"].records, lines["ppo"].records)
     return *values, f"**{shown}**" if clear else shown, NOTHING if equal is None else credit.ratio(equal.strategies)
 
@@ -205,19 +205,23 @@ def _credit(stored: Stored) -> str:
         state = f"{done} of {settings * len(by_task)} runs of this screening are done." if done else "Not run yet."
         return f"{searched} {state}"
     labels = {line.label: line_name(line) for lines in by_task.values() for line in lines}
-    went = joined([labels[label] for label in stored.finalists])
-    return f"{searched} Went on to more seeds and tasks: {went}. {credit.verdict(credit.compared(stored))}"
+    went = joined([f"*{labels[label]}*" for label in stored.finalists])
+    verdict = credit.verdict(credit.compared(stored), len(CREDIT.tasks(stored.scale)))
+    return f"{searched} Went on to more seeds and tasks: {went}.\n\n{verdict}"
 
 
 def _cost(stored: Stored) -> str:
-    used = hours_used(stored)
-    known = {name: hours for name, hours in used.items() if hours is not None}
-    if not known:
+    used = costs_used(stored)
+    if not any(one.results for one in used.values()):
         return "Nothing was run yet."
-    bound = sum(hours for name, hours in known.items() if name not in SEARCHING)
-    aside = sum(hours for name, hours in known.items() if name in SEARCHING)
-    told = f"{bound:.1f} CPU hours, and {aside:.1f} for the searches, as the stored results say."
-    begun = without_cost(stored)
-    idle = [name for name, hours in used.items() if hours is None and name not in begun]
+    hours = {name: one.hours for name, one in used.items()}
+    bound = sum(own for name, own in hours.items() if name not in (*SEARCHING, EARLIER))
+    over = "" if bound <= HOURS else ", which is more"
+    told = (
+        f"{bound:.1f} CPU hours; at most {HOURS} were planned{over}. Before that {hours[EARLIER]:.1f} went into the "
+        f"study of what decides the outcome; the searches took {sum(hours[name] for name in SEARCHING):.1f}."
+    )
+    idle = [name for name, one in used.items() if not one.results]
     told += f" Not run yet: {joined(idle)}." if idle else ""
-    return told + (f" Run, but without a record of the cost: {joined(begun)}." if begun else "")
+    unknown = [f"{one.without_cost} of {one.results} of {name}" for name, one in used.items() if one.without_cost]
+    return told + (f" Results without a record of their cost: {joined(unknown)}." if unknown else "")

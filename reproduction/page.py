@@ -29,12 +29,14 @@ from reproduction.plans import (
     PAPER,
     PLANS,
     QUICK,
+    RATES,
     SEARCH,
     STUDY,
     TABLES,
     TASKS,
     TRIANGLE,
 )
+from reproduction.rates import rates_table
 from reproduction.triangles import triangle_table
 from reproduction.words import bare, folded, provenance, short_settings
 
@@ -89,7 +91,7 @@ def skeletons(stored: Stored) -> dict[str, str]:
         "": ["# Results", *_mark("verdict"), *(part for name in ALT for part in (f"## {name}", *_mark(name)))],
         "-tables": [*tables, "## To convergence", *_mark("convergence-table")],
         "-study": [*study, "## Screening", *_mark("screening-table"), "## Set credit", *_mark("credit-table")],
-        "-method": ["# How it is measured", "## Settings", *_mark("search")],
+        "-method": ["# How it is measured", "## Settings", *_mark("search"), *_mark("rates")],
     }
     return {suffix: "\n\n".join(parts) + "\n" for suffix, parts in pages.items()}
 
@@ -101,7 +103,11 @@ def _mark(name: str) -> list[str]:
 def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = False) -> dict[str, str]:
     """The text of every mark of the results pages. figures: their paths by name, relative to the page."""
     again = {name: command_of(name, quick=quick) for name in ("search", *PLANS)}
-    texts = {**overview_blocks(stored, figures), "search": _search_block(stored, again["search"])}
+    texts = {
+        **overview_blocks(stored, figures),
+        "search": _search_block(stored, again["search"]),
+        "rates": _rates_block(stored, again["rates"]),
+    }
     for task in TABLES.tasks(stored.scale):
         compared = stored.lines(TABLES, task)
         for part in TABLES.parts_on(stored.scale.tasks[task]):
@@ -154,8 +160,7 @@ def _search_block(stored: Stored, command: str) -> str:
         score = NOTHING if trial.score is None else "diverged" if trial.score < 0 else f"{trial.score:.3f}"
         rows.append(
             (
-                title_of(chain.task, TASKS),
-                METHOD_NAMES[chain.method],
+                f"{title_of(chain.task, TASKS)}, {METHOD_NAMES[chain.method]}",
                 trial.stage,
                 short_settings(trial.settings),
                 *metrics,
@@ -164,7 +169,7 @@ def _search_block(stored: Stored, command: str) -> str:
         )
     waiting = sum(trial.score is None for _, trial in trials)
     finished = sum(chain.chosen is not None for chain in chains)
-    columns = ("task", "method", "stage", "settings", "success", "coverage", "sum")
+    columns = ("task, method", "stage", "settings", "success", "coverage", "sum")
     state = f"{finished} of {len(chains)} searches are finished"
     state += f"; {waiting} runs of their current stages are missing." if waiting else "."
     titles = [title_of(task, TASKS) for task in SEARCH.tasks(stored.scale)]
@@ -178,6 +183,17 @@ def _search_block(stored: Stored, command: str) -> str:
             folded("All runs of the search", every),
         ]
     )
+
+
+def _rates_block(stored: Stored, command: str) -> str:
+    """Whether the settings of the search suit the tasks that it did not have."""
+    tasks = RATES.tasks(stored.scale)
+    by_task = {title_of(task, TASKS): own for task in tasks if (own := stored.rates(task))}
+    lines = [line for task in tasks for line in stored.lines(RATES, task)]
+    records = [record for line in lines for record in line.records]
+    if not records:
+        return f"Not run yet: `{command}`."
+    return "\n\n".join([bare(rates_table(by_task, METHOD_NAMES)), provenance(command, records)])
 
 
 def _chosen_rows(chains: Sequence[search.Chain]) -> tuple[tuple[str, ...], ...]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 from matplotlib.lines import Line2D
 
@@ -15,7 +14,7 @@ from polychromic.sweep.cells import PRETRAINED
 from polychromic.tasks.grids import paper_results
 from reproduction.changes import STRICT, compared_with, trained_alike
 from reproduction.convergence import along, convergence_lines
-from reproduction.costs_used import hours_used
+from reproduction.costs_used import costs_used
 from reproduction.draw import COLOURS, passk_lines, plain
 from reproduction.equal_success import PASS_AT_8, STRATEGIES, common_range, curves_with, read_off
 from reproduction.intervals import Interval, difference, metric_of, over_seeds
@@ -166,7 +165,7 @@ def decides_figure(stored: Stored) -> Picture | None:
 
 
 def convergence_figure(stored: Stored) -> Picture | None:
-    """Success, pass@128, perturbed starts and entropy along runs with the paper's literal settings."""
+    """Success, pass@128, perturbed starts and entropy along runs with the paper's literal settings, a line a run."""
     task = next((task for task in CONVERGENCE.tasks(stored.scale) if convergence_lines(stored, task)[0]), None)
     if task is None:
         return None
@@ -179,17 +178,12 @@ def convergence_figure(stored: Stored) -> Picture | None:
         if level is not None:
             axes.axhline(level.mean, color=COLOURS[PRETRAINED], lw=1)
         for line in lines:
-            iterations, metrics = along(line.records, name)
-            _band(axes, iterations, metrics, COLOURS[line.method])
+            for number in range(len(line.records)):
+                iterations, metrics = along(line.records[number : number + 1], name)
+                axes.plot(iterations, [metric.mean for metric in metrics], color=COLOURS[line.method], lw=1.4)
         plain(axes, "iterations", label)
     _method_legend(picture)
     return picture
-
-
-def _band(axes: Axes, where: Sequence[float], metrics: Sequence[Interval], colour: str, style: str = "-") -> None:
-    axes.plot(where, [metric.mean for metric in metrics], style, color=colour, lw=1.8)
-    lows, highs = [metric.low for metric in metrics], [metric.high for metric in metrics]
-    axes.fill_between(where, lows, highs, color=colour, alpha=0.12, lw=0)
 
 
 def triangles_figure(lines: Sequence[Line]) -> Picture | None:
@@ -250,7 +244,7 @@ def credit_figure(stored: Stored) -> Picture | None:
         Line2D([], [], label=METHOD_NAMES.get(label, label).replace("ppo,", "PPO,"), **own)
         for label, own in styles.items()
     ]
-    picture.legend(handles=marks, loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+    picture.legend(handles=marks, loc="outside upper center", ncols=1, frameon=False, fontsize=9)
     return picture
 
 
@@ -263,7 +257,7 @@ def _credit_style(line: Line, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def cost_figure(stored: Stored) -> Picture | None:
     """CPU hours really used, by plan."""
-    used = {name: hours for name, hours in hours_used(stored).items() if hours is not None and hours > 0}
+    used = {name: one.hours for name, one in costs_used(stored).items() if one.hours > 0}
     if not used:
         return None
     picture = Picture(figsize=(WIDE, 0.7 + 0.36 * len(used)), layout="constrained")

@@ -20,7 +20,7 @@ from polychromic.sweep.cells import PRETRAINED, Cell, Evaluation
 
 Settings = Mapping[str, Any]
 Scored = Literal["in full", "greedily too", "briefly"]
-# pair: those of the main pair; further: theirs beyond "all"; more: as many as "all", beyond the pair's; apart: the one
+# pair: those of the main pair; further: theirs beyond "all"; more: as many as the pair's, beyond them; apart: the one
 # of searches, which no comparison uses.
 Seeds = Literal["all", "pair", "further", "more", "two", "apart"]
 APART = 100
@@ -53,7 +53,7 @@ class Runs:
     settings_of: str = ""  # the method whose chosen settings these take; "": their own
     rate: float = 1.0  # times the learning rates of actor and critic
     seeds: Seeds = "all"
-    points: int = 0  # of the learning curve; 0: the scale's number
+    points: float = 1.0  # of the learning curve, times the scale's number
     scored: Scored = "in full"
     along: int = 0  # policies before the end, evenly spaced, that are scored in full and from perturbed starts
     temperatures: tuple[float, ...] = ()  # scored only at these
@@ -74,6 +74,7 @@ class Plan:
     runs: tuple[Runs, ...]
     readings: Mapping[str, Settings] = field(default_factory=dict)  # pinned settings, by prefix of the method's name
     results: str = "runs"  # the results file, without .json
+    as_searched: bool = False  # settings as the search chose them, whatever the check of learning rates found
 
     @property
     def has_finalists(self) -> bool:
@@ -103,7 +104,7 @@ class Scale:
     pair_seeds: int  # of PPO and Poly-PPO in the main comparisons, the baseline of everything else
     attempts: int  # at each configuration, for every averaged policy
     rollouts: int  # at each configuration, for points of learning curves
-    points: int  # of a learning curve, at most
+    points: int  # of a learning curve, as a rule
     perturbed: bool = True
     kept: int = 4  # policies before the last that are averaged with it
     settings: Settings = field(default_factory=dict)  # for all runs
@@ -115,7 +116,7 @@ class Scale:
             "all": range(self.seeds),
             "pair": range(most),
             "further": range(self.seeds, most),
-            "more": range(most, most + self.seeds),
+            "more": range(most, 2 * most),
             "two": range(min(2, self.seeds)),
             "apart": range(APART, APART + 1),
         }
@@ -252,7 +253,7 @@ def _planned(
         lengths[runs.length],
         scale,
         readings=plan.readings,
-        points=runs.points,
+        points=max(1, round(runs.points * scale.points)),
         scored="briefly" if runs.temperatures else runs.scored,
         policy=policy,
         along=runs.along,
@@ -284,7 +285,7 @@ def make_cell(
 ) -> Cell:
     """A run of a given length, for any number of configurations per iteration, with evenly spaced evaluations.
 
-    points: of its learning curve, if fewer than the scale's. scored: in full, greedily too, or briefly, that is only by
+    points: of its learning curve; 0: the scale's number. scored: in full, greedily too, or briefly, that is only by
     its learning curve. The pretrained policy is also scored at its best temperature. along: policies on the way that
     are scored too, instead of late ones to average.
     """
@@ -298,7 +299,7 @@ def make_cell(
     own = {**_pinned(readings or {}, method), **scale.settings, **settings}
     iterations = max(1, length // own.get("configurations_per_iteration", 1))
     watched = {
-        "evaluate_every": max(1, iterations // min(points or scale.points, scale.points)),
+        "evaluate_every": max(1, iterations // (points or scale.points)),
         "evaluation_rollouts": scale.rollouts,
         "checkpoint_every": max(1, iterations // (along + 1 if along else CHECKPOINTS)),
         "kept_policies": along or (0 if brief else scale.kept),

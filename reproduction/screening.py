@@ -14,14 +14,14 @@ from reproduction.search import LAST
 if TYPE_CHECKING:
     from reproduction.lines import Line
 
-FINALISTS = 3
+FINALISTS = 2
 NEAR = 0.05  # of PPO's success at equal trajectories
 NOISE = 0.02  # of pass@8 of one run
 RULE = (
     "at equal success with PPO, the most distinct successful strategies (geometric mean over the tasks) among the "
     f"settings whose pass@8 there is at most {100 * NOISE:.0f} points lower; then the same among those whose success "
-    f"at equal trajectories is at most {100 * NEAR:.0f} points lower; then the next, up to {FINALISTS}; "
-    "and of the settings of PPO itself the best by the first criterion"
+    f"at equal trajectories is at most {100 * NEAR:.0f} points lower; if that is the same setting, the next; "
+    f"{FINALISTS} in all; and of the settings of PPO itself the best by the first criterion"
 )
 
 ByTask = Mapping[str, Sequence["Line"]]

@@ -109,8 +109,9 @@ def _walk(task: str, method: str, start: Settings, records: Records, search: Sea
 
 def _cell(task: str, method: str, settings: Settings, search: Search, scale: Scale) -> Any:
     length = scale.tasks[task].lengths[search.length]
+    points = min(search.points, scale.points)
     return make_cell(
-        task, method, APART, settings, length, scale, readings=search.readings, points=search.points, scored="briefly"
+        task, method, APART, settings, length, scale, readings=search.readings, points=points, scored="briefly"
     )
 
 
