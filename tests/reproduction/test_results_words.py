@@ -104,3 +104,59 @@ def test_what_it_cost(stored):
     [(unknown, results)] = re.findall(r"without a record of their cost: .*?(\d+) of (\d+) of triangle\.", told)
     cells = stored.files["triangle"].cells.values()
     assert (int(unknown), int(results)) == (sum("cpu_seconds" not in record for record in cells), len(cells))
+
+
+def test_what_the_study_says_in_short(stored):
+    short = " ".join((ROOT / "docs/results-study.md").read_text(encoding="utf-8").split("## GoTo")[0].split())
+    changes = {}
+    for task in ("goto", "fourrooms"):
+        lines = [line for line in stored.lines(STUDY, task) if line.records]
+        for line in lines:
+            base = compared_with(line, lines) if line.part not in ("reference", "observation") else None
+            if base is not None:
+                gap = difference(line.records, base.records, "success", STRICT, trained_alike(lines))
+                changes[task, line.part, line.label] = gap
+    clear = {key: gap.mean for key, gap in changes.items() if gap.clear}
+
+    def resolved(part, label=""):
+        return {task: mean for (task, own, name), mean in clear.items() if own == part and label in name}
+
+    assert "Twice the length adds more than ten points on GoTo; eight times adds nothing" in short
+    assert resolved("length").keys() == {"goto"}
+    assert min(mean for (_, part, _), mean in clear.items() if part == "length") > 0.1
+    assert any("8 times" in label for _, part, label in changes if part == "length")
+    assert "cost more than ten points on GoTo and FourRooms. One step or six: no difference is resolved" in short
+    assert resolved("window", "W = 0") == {}
+    assert set(resolved("window", "to the end")) == {"goto", "fourrooms"}
+    assert max(resolved("window", "to the end").values()) < -0.1
+    assert (
+        "Poly-PPO gains on GoTo; on FourRooms zero is at the edge of a loss. No difference between fork rules" in short
+    )
+    assert resolved("forks") == {"goto": clear["goto", "forks", "none, all subsets"]}
+    without = changes["fourrooms", "forks", "none, all subsets"]
+    assert without.mean < 0
+    assert abs(without.high) < 0.005
+    [quiet] = re.findall(r"\*\*No effect resolved\*\*: (.*?)\.", short)
+    names = ["diversity", "sets", "normalisation", "initial state", "learning rate", "set advantages"]
+    assert all(resolved(part) == {} for part in names)
+    assert resolved("set size", "no forks, to the end").keys() <= {"goto", "fourrooms"}
+    assert all("to the end" in label for _, part, label in clear if part == "set size")  # "large sets without vines"
+    assert len(quiet.split(", ")) == 6
+
+
+def test_how_small_the_signal_of_sets_is(stored):
+    short = " ".join((ROOT / "docs/results-study.md").read_text(encoding="utf-8").split("## GoTo")[0].split())
+    assert "a quarter of GAE's standard deviation, and in four of ten groups all set scores are zero" in short
+    found = {}
+    for task in ("goto", "fourrooms"):
+        for line in stored.lines(STUDY, task):
+            if line.label in ("poly-ppo", "n = 32, no forks"):
+                found.setdefault(line.label, []).extend(record["signals"] for record in line.records)
+    ratio = {
+        label: np.mean([own["polychromic_std"] / own["advantage_std"] for own in signals])
+        for label, signals in found.items()
+    }
+    zero = np.mean([own["all_zero_groups"] for own in found["poly-ppo"]])
+    assert 0.2 < ratio["poly-ppo"] < 0.3
+    assert 0.35 < zero < 0.45
+    assert 0.005 < ratio["n = 32, no forks"] < 0.025
