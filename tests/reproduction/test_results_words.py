@@ -9,7 +9,8 @@ from reproduction.changes import STRICT, compared_with, trained_alike
 from reproduction.intervals import at_equal_steps, difference, metric_of
 from reproduction.lines import Stored
 from reproduction.overview import overview_blocks
-from reproduction.plans import CHOSEN, FULL, PAPER, STUDY, TABLES, TRIANGLE
+from reproduction.plans import CHOSEN, FULL, PAPER, SCREENING, STUDY, TABLES, TRIANGLE
+from reproduction.screening import scores
 
 from polychromic.sweep.cells import PRETRAINED
 
@@ -160,3 +161,26 @@ def test_how_small_the_signal_of_sets_is(stored):
     assert 0.2 < ratio["poly-ppo"] < 0.3
     assert 0.35 < zero < 0.45
     assert 0.005 < ratio["n = 32, no forks"] < 0.025
+
+
+def test_what_the_page_of_set_credit_says_of_the_screening(stored):
+    told = " ".join((ROOT / "docs/set-credit.md").read_text(encoding="utf-8").split())
+    found = {one.label: one for one in scores({task: stored.lines(SCREENING, task) for task in ("goto", "synthseq")})}
+    more = {label: f"{100 * (one.strategies - 1):.0f}" for label, one in found.items()}
+    lost = {label: f"{-100 * one.success:.0f}" for label, one in found.items()}
+    assert (
+        f"sets of 4 kept {more['control-variate']} % (`control-variate`) and {more['critic']} % (`critic`) more" in told
+    )
+    assert f"{lost['control-variate']} and {lost['critic']} points of success behind PPO" in told
+    fast, both = "critic, learning rate × 3", "control-variate, annealed, learning rate × 3"
+    assert f"brings `critic` to {lost[fast]} points behind, with {more[fast]} % more" in told
+    assert f"ends {lost[both].removeprefix('-')} points ahead, with {more[both]} % more" in told
+    assert found[both].success > 0
+    of_ppo = [one.strategies for one in found.values() if one.method == "ppo"]
+    assert f"entropy bonus keeps at most {100 * (max(of_ppo) - 1):.0f} % more" in told
+    assert f"(n = 64: {more['control-variate, n = 64']} and {more['critic, n = 64']} %)" in told
+    best = [one.strategies for one in found.values() if "best of" in one.label]
+    assert f"`best-of` kept at most {100 * (max(best) - 1):.0f} % more" in told
+    sets = [one for one in found.values() if one.method != "ppo"]
+    assert f"{len(sets)} settings of sets and three of PPO" in told
+    assert len(of_ppo) == 4
