@@ -11,7 +11,7 @@ from typing import Any
 from polychromic.sweep.cells import PRETRAINED
 from reproduction import rates, screening
 from reproduction.plan import Chosen, Plan, Planned, Scale, expand
-from reproduction.plans import CHOSEN, METHOD_NAMES, PAIR, RATES, SCREENING, STAND_IN, TABLES
+from reproduction.plans import CHOSEN, METHOD_NAMES, PAIR, RATES, SCREENING, STAND_IN
 from reproduction.records import BEST_MARK, Results, check_alike
 
 FILES = ("search", "rates", "runs", "screening", "triangle")
@@ -72,12 +72,9 @@ class Stored:
 
     def rates(self, task: str) -> list[rates.Checked]:
         """How the settings of the search suit a task that it did not have."""
-        like = self.scale.tasks[task].settings_of
-        if not like or not set(PAIR) <= self.searched.of_task(task).keys():
+        if not self.scale.tasks[task].settings_of or not set(PAIR) <= self.searched.of_task(task).keys():
             return []
-        own = lines_of(expand(RATES, self.scale, self.searched, (task,)), self.files[RATES.results])
-        theirs = lines_of(expand(TABLES, self.scale, self.searched, (like,), (CHOSEN,)), self.files[TABLES.results])
-        return rates.check(own, {line.method: line.records for line in theirs})
+        return rates.check(lines_of(expand(RATES, self.scale, self.searched, (task,)), self.files[RATES.results]))
 
     def unchecked(self, tasks: Sequence[str]) -> list[str]:
         """The tasks among these whose learning rates have to be checked first."""

@@ -74,7 +74,7 @@ class Plan:
     runs: tuple[Runs, ...]
     readings: Mapping[str, Settings] = field(default_factory=dict)  # pinned settings, by prefix of the method's name
     results: str = "runs"  # the results file, without .json
-    as_searched: bool = False  # settings as the search chose them, whatever the check of learning rates found
+    as_searched: bool = False  # settings as the search chose them, whatever was found for tasks without a search
 
     @property
     def has_finalists(self) -> bool:

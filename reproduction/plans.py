@@ -52,7 +52,7 @@ TASKS = {
         {"search": 384, "tables": 1280, "literal": 1280, "study": 640, "long": 5120},
         bases=("fourrooms-full",),
     ),
-    # No search of their own: they use what it chose on GoTo, with learning rates that are checked.
+    # No search of their own: they use what it chose on GoTo, with a learning rate of their own.
     "pickup": Task("Pickup", {"rates": 192, "tables": 480}, settings_of="goto"),
     "synthseq": Task("SynthSeq", {"rates": 192, "tables": 480, "screening": 384, "credit": 480}, settings_of="goto"),
     "bosslevel": Task("BossLevel", {"rates": 192, "tables": 480, "credit": 480}, settings_of="goto"),
@@ -140,7 +140,7 @@ STAND_IN: dict[str, dict[str, Any]] = {
 
 RATES = Plan(
     "rates",
-    "do GoTo's settings suit the tasks without a search of their own? Three learning rates for every method",
+    "learning rates for the tasks without a search of their own: three for every method",
     "rates",
     tuple(
         Runs("rates", PLAIN, "rates", f"{{method}}{label}", rate=factor, seeds="apart", points=0.3, scored="briefly")
