@@ -166,7 +166,7 @@ def _plan(given: Arguments, plan: Plan, usual: Scale) -> int:
         stored = replace(stored, stand_in=True)
     else:
         _say_left_out(stored.chosen, tasks, plan, only)
-        unchecked = stored.unchecked([] if plan.as_searched else [task for task in tasks if task in RATES.tasks(scale)])
+        unchecked = stored.unchecked([task for task in tasks if task in RATES.tasks(scale)] if plan.needs_rates else [])
         if unchecked:
             raise UserError(
                 f"the learning rates are not checked on {', '.join(unchecked)} yet; "

@@ -60,7 +60,7 @@ class Stored:
 
     @property
     def chosen(self) -> Chosen:
-        """Settings by task and method: those of the search, with learning rates that were checked where it was not."""
+        """Settings by task and method: those of the search, and learning rates of the tasks that it did not have."""
         searched = self.searched
         checked = {task: self.rates(task) for task in RATES.tasks(self.scale)}
         suited = {
@@ -68,10 +68,10 @@ class Stored:
             for task, own in checked.items()
             if own and all(one.finished for one in own)
         }
-        return replace(searched, settings={**searched.settings, **suited})
+        return replace(searched, own_rates=suited)
 
     def rates(self, task: str) -> list[rates.Checked]:
-        """How the settings of the search suit a task that it did not have."""
+        """Three learning rates for every method on a task that the search did not have."""
         if not self.scale.tasks[task].settings_of or not set(PAIR) <= self.searched.of_task(task).keys():
             return []
         return rates.check(lines_of(expand(RATES, self.scale, self.searched, (task,)), self.files[RATES.results]))
@@ -91,8 +91,6 @@ class Stored:
 
     def chosen_for(self, plan: Plan) -> Chosen:
         """Settings, and for a plan that needs them what the screening chose."""
-        if plan.as_searched:
-            return self.searched
         return replace(self.chosen, finalists=self.finalists) if plan.has_finalists else self.chosen
 
     @property

@@ -52,6 +52,7 @@ class Runs:
     changes: Settings = field(default_factory=dict)
     settings_of: str = ""  # the method whose chosen settings these take; "": their own
     rate: float = 1.0  # times the learning rates of actor and critic
+    as_searched: bool = False  # with the learning rates of the search on tasks that it did not have too
     seeds: Seeds = "all"
     points: float = 1.0  # of the learning curve, times the scale's number
     scored: Scored = "in full"
@@ -74,12 +75,17 @@ class Plan:
     runs: tuple[Runs, ...]
     readings: Mapping[str, Settings] = field(default_factory=dict)  # pinned settings, by prefix of the method's name
     results: str = "runs"  # the results file, without .json
-    as_searched: bool = False  # settings as the search chose them, whatever was found for tasks without a search
 
     @property
     def has_finalists(self) -> bool:
         """Whether it needs the outcome of the screening."""
         return any(runs.finalist for runs in self.runs)
+
+    @property
+    def needs_rates(self) -> bool:
+        """Whether tasks without their own search need learning rates first."""
+        trained = [runs for runs in self.runs if runs.methods != (PRETRAINED,)]
+        return any(runs.settings == "chosen" and not runs.as_searched for runs in trained)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -131,16 +137,21 @@ class Chosen:
     by_configurations: Mapping[str, Mapping[str, Mapping[str, Settings]]] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
     finalists: tuple[str, ...] = ()  # labels that the screening chose; none before it is finished
+    own_rates: Mapping[str, Mapping[str, Settings]] = field(default_factory=dict)  # of tasks without their own search
 
-    def of_task(self, task: str) -> dict[str, Settings]:
-        """Settings by method; a task without its own search uses those of the task that it names."""
+    def of_task(self, task: str, *, as_searched: bool = False) -> dict[str, Settings]:
+        """Settings by method; a task without its own search uses those of the task that it names.
+
+        as_searched: without the learning rates that were found for such a task.
+        """
         like = self.tasks[task].settings_of if task in self.tasks else ""
-        return {**self.settings.get(like, {}), **self.settings.get(task, {})}
+        searched = {**self.settings.get(like, {}), **self.settings.get(task, {})}
+        return searched if as_searched else {**searched, **self.own_rates.get(task, {})}
 
-    def of(self, task: str, method: str) -> dict[str, Any]:
+    def of(self, task: str, method: str, *, as_searched: bool = False) -> dict[str, Any]:
         """Settings of a method on a task, or an error that says what to do."""
         try:
-            return dict(self.of_task(task)[method])
+            return dict(self.of_task(task, as_searched=as_searched)[method])
         except KeyError:
             raise UserError(
                 f"no settings are chosen for {method} on {task} yet; "
@@ -266,7 +277,9 @@ def _settings(plan: Plan, runs: Runs, chosen: Chosen, task: str, method: str) ->
         return literal_settings(method, task, plan.readings)
     if runs.settings == "other configurations":
         return chosen.with_other_configurations(task, method)
-    return chosen.of(task, runs.settings_of or method) if runs.settings == "chosen" else {}
+    if runs.settings == "none":
+        return {}
+    return chosen.of(task, runs.settings_of or method, as_searched=runs.as_searched)
 
 
 def make_cell(

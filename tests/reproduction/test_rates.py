@@ -1,12 +1,14 @@
 """Whether settings of the search suit other tasks: the rule on made-up scores, and what follows for the plans."""
 
+from dataclasses import replace
+
 import pytest
 from made_up import made_up
 from reproduction.__main__ import Arguments, reproduce
 from reproduction.lines import Stored
 from reproduction.page import results_blocks
 from reproduction.plan import expand
-from reproduction.plans import FULL, RATES, SCREENING, STAND_IN
+from reproduction.plans import CREDIT, FULL, RATES, SCREENING, STAND_IN, TABLES
 from reproduction.rates import Checked, adapted
 
 from polychromic.errors import UserError
@@ -46,18 +48,23 @@ def test_a_task_takes_the_rate_that_suits_it(tmp_path):
         UserError, match="learning rates are not checked on pickup yet; run `python -m reproduction rates`"
     ):
         reproduce(given)
-    checks = expand(RATES, FULL, stored.searched, ("pickup",))
-    assert len(checks) == 9
+    checks = expand(RATES, FULL, stored.searched, ("pickup", "bosslevel"))
+    assert len(checks) == 18
     for one in checks:
-        better = 0.3 if one.label == "poly-ppo, learning rate × 3" else 0.0
+        better = 0.3 if one.label == "ppo, learning rate × 3" else 0.0
         stored.files["rates"].add([learned(one.cell, 0.4 + better)])
     assert stored.unchecked(("pickup",)) == []
     rates = {method: own["actor_learning_rate"] for method, own in stored.chosen.of_task("pickup").items()}
-    assert rates == pytest.approx({method: 3e-4 if "poly" in method else 1e-4 for method in STAND_IN})
+    assert rates == pytest.approx({method: 3e-4 if method in ("ppo", "ppo-ucb") else 1e-4 for method in STAND_IN})
     assert stored.chosen.of_task("goto") == stored.chosen.of_task("synthseq") == STAND_IN
-    # What came before the check keeps its settings.
+    # What the screening saw, and what it chose, keeps the rates of the search.
     for plan in (RATES, SCREENING):
-        assert stored.chosen_for(plan) == stored.searched
+        assert expand(plan, FULL, stored.chosen) == expand(plan, FULL, stored.searched)
+    cells = expand(CREDIT, FULL, replace(stored.chosen, finalists=("critic",)), ("bosslevel",))
+    rates = {one.label: one.cell.settings["actor_learning_rate"] for one in cells}
+    assert rates == {"ppo": pytest.approx(3e-4), "critic": pytest.approx(1e-4)}
+    assert TABLES.needs_rates
+    assert not SCREENING.needs_rates
     table = results_blocks(stored, {})["rates"]
-    assert "| Pickup, Poly-PPO | 1.300 | 1.300 | 1.600 | × 3 |" in table
-    assert "| Pickup, PPO | 1.300 | 1.300 | 1.300 | × 1 |" in table
+    assert "| Pickup, PPO | 1.300 | 1.300 | 1.600 | × 3 |" in table
+    assert "| Pickup, Poly-PPO | 1.300 | 1.300 | 1.300 | × 1 |" in table
