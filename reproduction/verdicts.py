@@ -42,8 +42,8 @@ RULE = (
     "*Confirmed*: the 95 % interval is on the paper's side of zero, and no task is resolved on the other side. "
     "*Direction confirmed*: the same, where the paper gives a size in words alone, which is not judged. "
     "*Contradicted*: as confirmed, the other way round. *Not resolved*: everything else, which does not mean that "
-    "there is no difference.\n\nThat UCB helps on some tasks is confirmed by one comparison above zero (at a level for as "
-    "many as there are), and contradicted if all are below. A verdict needs "
+    "there is no difference.\n\nThat UCB helps on some tasks is confirmed by one comparison above zero (at a level for "
+    "as many as there are), and contradicted if all are below. A verdict needs "
     f"{SEEDS} seeds per method ({{fewest}} where the row says so)."
 )
 TRIANGLE_ROWS = (
