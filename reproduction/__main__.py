@@ -28,7 +28,7 @@ from reproduction.page import (
     write_page,
 )
 from reproduction.plan import Chosen, Plan, Planned, Scale, expand, key_of
-from reproduction.plans import FULL, PLANS, QUICK, RATES, SEARCH, STAND_IN, TRIANGLE
+from reproduction.plans import FULL, PLANS, QUICK, SEARCH, STAND_IN, TRIANGLE
 
 PAGE, ALL = "page", "all"
 KNOWN = {
@@ -166,10 +166,10 @@ def _plan(given: Arguments, plan: Plan, usual: Scale) -> int:
         stored = replace(stored, stand_in=True)
     else:
         _say_left_out(stored.chosen, tasks, plan, only)
-        unchecked = stored.unchecked([task for task in tasks if task in RATES.tasks(scale)] if plan.needs_rates else [])
-        if unchecked:
+        waiting = stored.without_rates(tasks) if plan.needs_rates else []
+        if waiting:
             raise UserError(
-                f"the learning rates are not checked on {', '.join(unchecked)} yet; "
+                f"no learning rates are chosen for {', '.join(waiting)} yet; "
                 "run `python -m reproduction rates` to its end first, or give other tasks with --tasks"
             )
     chosen = stored.chosen_for(plan)

@@ -62,23 +62,24 @@ class Stored:
     def chosen(self) -> Chosen:
         """Settings by task and method: those of the search, and learning rates of the tasks that it did not have."""
         searched = self.searched
-        checked = {task: self.rates(task) for task in RATES.tasks(self.scale)}
-        suited = {
-            task: rates.adapted(searched.of_task(task), own)
-            for task, own in checked.items()
-            if own and all(one.finished for one in own)
+        tried = {task: self.rates(task) for task in RATES.tasks(self.scale)}
+        own_rates = {
+            task: rates.suited(searched.of_task(task), methods)
+            for task, methods in tried.items()
+            if methods and all(one.finished for one in methods)
         }
-        return replace(searched, own_rates=suited)
+        return replace(searched, own_rates=own_rates)
 
-    def rates(self, task: str) -> list[rates.Checked]:
+    def rates(self, task: str) -> list[rates.Tried]:
         """Three learning rates for every method on a task that the search did not have."""
         if not self.scale.tasks[task].settings_of or not set(PAIR) <= self.searched.of_task(task).keys():
             return []
-        return rates.check(lines_of(expand(RATES, self.scale, self.searched, (task,)), self.files[RATES.results]))
+        return rates.tried(lines_of(expand(RATES, self.scale, self.searched, (task,)), self.files[RATES.results]))
 
-    def unchecked(self, tasks: Sequence[str]) -> list[str]:
-        """The tasks among these whose learning rates have to be checked first."""
-        return [task for task in tasks if any(not one.finished for one in self.rates(task))]
+    def without_rates(self, tasks: Sequence[str]) -> list[str]:
+        """The tasks among these for which learning rates have to be chosen first."""
+        known = RATES.tasks(self.scale)
+        return [task for task in tasks if task in known and any(not one.finished for one in self.rates(task))]
 
     @property
     def searched(self) -> Chosen:

@@ -205,9 +205,9 @@ def _credit(stored: Stored) -> str:
         state = f"{done} of {settings * len(by_task)} runs of this screening are done." if done else "Not run yet."
         return f"{searched} {state}"
     labels = {line.label: line_name(line) for lines in by_task.values() for line in lines}
-    went = joined([f"*{labels[label]}*" for label in stored.finalists])
+    chosen = joined([f"*{labels[label]}*" for label in stored.finalists])
     verdict = credit.verdict(credit.compared(stored), len(CREDIT.tasks(stored.scale)))
-    return f"{searched} Went on to more seeds and tasks: {went}.\n\n{verdict}"
+    return f"{searched} Chosen for more seeds and tasks: {chosen}.\n\n{verdict}"
 
 
 def _cost(stored: Stored) -> str:

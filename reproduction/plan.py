@@ -245,8 +245,7 @@ def _planned(
         if runs.settings == "chosen" and method not in chosen.of_task(task) and method not in MUST_BE_CHOSEN:
             return
         settings = {**_settings(plan, runs, chosen, task, method), **runs.changes}
-        for name in ("actor_learning_rate", "critic_learning_rate") if runs.rate != 1 else ():
-            settings[name] = float(f"{settings[name] * runs.rate:.6g}")
+        settings = with_rate(settings, runs.rate)
     lengths = scale.tasks[task].lengths
     label = runs.label.format(
         method=method,
@@ -318,6 +317,15 @@ def make_cell(
         "kept_policies": along or (0 if brief else scale.kept),
     }
     return Cell(task, method, seed, {**watched, **own, "iterations": iterations}, policy=policy, evaluation=evaluation)
+
+
+def with_rate(settings: Settings, factor: float) -> dict[str, Any]:
+    """Settings with the learning rates of actor and critic multiplied."""
+    rates = {name: settings[name] for name in ("actor_learning_rate", "critic_learning_rate") if name in settings}
+    return {
+        **settings,
+        **({name: float(f"{rate * factor:.6g}") for name, rate in rates.items()} if factor != 1 else {}),
+    }
 
 
 def literal_settings(method: str, task: str, readings: Mapping[str, Settings]) -> dict[str, Any]:

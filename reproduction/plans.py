@@ -277,8 +277,7 @@ WITHOUT_VINES = [runs.label for runs in STUDY.runs if runs.changes.get("forks_pe
 # PPO's settings and rollouts, one group of 136 a configuration, all subsets: nothing but the advantages differs from
 # PPO. First every setting once, with a seed of its own; then those that it chose (`screening.RULE`), with the seeds of
 # the comparison. There PPO itself has the learning rate of the tables, where a task has its own; what is compared with
-# it has what the screening saw. PPO's own ways to keep strategies are candidates too. (Three settings with three seeds
-# were planned; two with five were made of it after 11 of 38 runs, which showed that three seeds resolve little.)
+# it has what the screening saw. PPO's own ways to keep strategies are candidates too.
 _REACHES: dict[str, Any] = {"forks_per_rollout": 0, "num_sets": 0, "window": -1}
 _LINEAR = {"polychromic_schedule": "linear"}
 _PPO_CHANGES: dict[str, dict[str, tuple[dict[str, Any], float]]] = {

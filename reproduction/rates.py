@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polychromic.report.table import Table
 from polychromic.report.tables import NOTHING
+from reproduction.plan import with_rate
 from reproduction.search import score_of
 
 if TYPE_CHECKING:
     from reproduction.lines import Line
 
-RATES = ("actor_learning_rate", "critic_learning_rate")
 FACTORS = {"": 1.0, ", learning rate × 1/3": 1 / 3, ", learning rate × 3": 3.0}  # by the end of a row's label
 
 
-class Checked(NamedTuple):
+class Tried(NamedTuple):
     """A method on a task without a search of its own."""
 
     method: str
@@ -37,27 +37,21 @@ class Checked(NamedTuple):
         return max(self.scores, key=lambda factor: self.scores[factor] or 0.0) if self.finished else 1.0
 
 
-def check(lines: Sequence[Line]) -> list[Checked]:
+def tried(lines: Sequence[Line]) -> list[Tried]:
     """Every method of a task, from its rows by method and factor."""
     methods = dict.fromkeys(line.method for line in lines)
     return [
-        Checked(method, {_factor(line): _score(line) for line in lines if line.method == method}) for method in methods
+        Tried(method, {_factor(line): _score(line) for line in lines if line.method == method}) for method in methods
     ]
 
 
-def adapted(settings: Mapping[str, Mapping[str, Any]], checked: Sequence[Checked]) -> dict[str, dict[str, Any]]:
-    """Settings by method with the learning rates that the check found."""
-    factors = {one.method: one.factor for one in checked}
-    return {
-        method: {
-            name: float(f"{value * factors.get(method.removesuffix('-ucb'), 1.0):.6g}") if name in RATES else value
-            for name, value in own.items()
-        }
-        for method, own in settings.items()
-    }
+def suited(settings: Mapping[str, Mapping[str, Any]], methods: Sequence[Tried]) -> dict[str, dict[str, Any]]:
+    """Settings by method with the learning rates that scored best."""
+    factors = {one.method: one.factor for one in methods}
+    return {method: with_rate(own, factors.get(method.removesuffix("-ucb"), 1.0)) for method, own in settings.items()}
 
 
-def rates_table(by_task: Mapping[str, Sequence[Checked]], names: Mapping[str, str]) -> Table:
+def rates_table(by_task: Mapping[str, Sequence[Tried]], names: Mapping[str, str]) -> Table:
     """The scores of every method on every task."""
     factors = list(dict.fromkeys(factor for own in by_task.values() for one in own for factor in one.scores))
     rows = tuple(

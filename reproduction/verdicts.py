@@ -238,12 +238,12 @@ def _found(claim: Claim, task: str, stored: Stored) -> _Found:
     """The pairs of lines with enough results on a task: all of them, or none."""
     rows = [line for line in stored.lines(claim.plan, task) if line.part == claim.part]
     lines = {line.method: line for line in rows if line.method}
-    wanted = {method for pair in claim.pairs for method in pair} & lines.keys()
+    compared = {method for pair in claim.pairs for method in pair}
+    wanted = [lines[method] for method in compared if method in lines]
     if not wanted:
         return _Found((), (), diverged=False, waiting=False)
-    diverged = any(lines[method].diverged for method in wanted)
-    known = [method for method in wanted if _enough(lines[method], claim.seeds)]
-    if diverged or len(known) < len({method for pair in claim.pairs for method in pair}):
+    diverged = any(line.diverged for line in wanted)
+    if diverged or sum(_enough(line, claim.seeds) for line in wanted) < len(compared):
         return _Found((), (), diverged=diverged, waiting=not diverged)
     several = len(claim.pairs) > 1
     pairs = tuple(

@@ -184,7 +184,7 @@ def test_the_screening_chooses_by_its_rule():
     # Strategies do not count if they cost pass@8.
     lost = {**many, "critic, n = 16": (0.6, 9, 0.87)}
     assert finalists(screened(**lost)) == ("ppo, KL × 10", "critic, n = 64", "control-variate")
-    # If both are the same, the next goes on too.
+    # If one setting is both, the next by strategies is chosen as well.
     assert finalists(screened(**{"control-variate": (0.74, 11)})) == (
         "ppo, KL × 10",
         "critic, n = 4",

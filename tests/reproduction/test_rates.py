@@ -9,14 +9,14 @@ from reproduction.lines import Stored
 from reproduction.page import results_blocks
 from reproduction.plan import expand
 from reproduction.plans import CREDIT, FULL, RATES, SCREENING, STAND_IN, TABLES
-from reproduction.rates import Checked, adapted
+from reproduction.rates import Tried, suited
 
 from polychromic.errors import UserError
 
 
 def test_the_best_rate_wins():
     def factor(*scores):
-        return Checked("ppo", dict(zip((1.0, 1 / 3, 3.0), scores, strict=True))).factor
+        return Tried("ppo", dict(zip((1.0, 1 / 3, 3.0), scores, strict=True))).factor
 
     assert factor(1.2, 1.0, 1.2) == 1.0  # at a tie that of the search
     assert factor(1.2, 1.0, 1.26) == 3.0
@@ -24,8 +24,8 @@ def test_the_best_rate_wins():
     assert factor(1.2, None, 1.4) == 1.0  # not before all were tried
     assert factor(-1.0, 1.0, -1.0) == 1 / 3  # diverged
     settings = {"ppo": {"actor_learning_rate": 3e-5, "kl_coefficient": 0.1}, "ppo-ucb": {"actor_learning_rate": 3e-5}}
-    checked = [Checked("ppo", {1.0: 0.5, 3.0: 0.9})]
-    assert adapted(settings, checked) == {
+    tried = [Tried("ppo", {1.0: 0.5, 3.0: 0.9})]
+    assert suited(settings, tried) == {
         "ppo": {"actor_learning_rate": 9e-5, "kl_coefficient": 0.1},
         "ppo-ucb": {"actor_learning_rate": 9e-5},
     }
@@ -41,11 +41,11 @@ def learned(cell, success):
 def test_a_task_takes_the_rate_that_suits_it(tmp_path):
     stored = Stored(tmp_path, FULL)
     stored.search.notes["chosen"] = {"goto": STAND_IN}
-    assert stored.unchecked(("goto", "pickup")) == ["pickup"]
+    assert stored.without_rates(("goto", "pickup")) == ["pickup"]
     given = Arguments("tables", results=tmp_path, out=tmp_path / "cells", tasks=("pickup",))
     stored.search.write()
     with pytest.raises(
-        UserError, match="learning rates are not checked on pickup yet; run `python -m reproduction rates`"
+        UserError, match="no learning rates are chosen for pickup yet; run `python -m reproduction rates`"
     ):
         reproduce(given)
     checks = expand(RATES, FULL, stored.searched, ("pickup", "bosslevel"))
@@ -53,7 +53,7 @@ def test_a_task_takes_the_rate_that_suits_it(tmp_path):
     for one in checks:
         better = 0.3 if one.label == "ppo, learning rate × 3" else 0.0
         stored.files["rates"].add([learned(one.cell, 0.4 + better)])
-    assert stored.unchecked(("pickup",)) == []
+    assert stored.without_rates(("pickup",)) == []
     rates = {method: own["actor_learning_rate"] for method, own in stored.chosen.of_task("pickup").items()}
     assert rates == pytest.approx({method: 3e-4 if method in ("ppo", "ppo-ucb") else 1e-4 for method in STAND_IN})
     assert stored.chosen.of_task("goto") == stored.chosen.of_task("synthseq") == STAND_IN

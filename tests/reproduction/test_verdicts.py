@@ -120,9 +120,8 @@ def of_grids(claim, facts, paper, here, verdict, sentence):
             found.append(f"says {part!r}")
             continue
         wanted.remove(match[0])
-        bare = said.removeprefix("without ").removesuffix(", where runs diverged").partition(" cannot show")[0]
-        named = re.split(r", | and ", part[len(part) - len(said) :][said.index(bare) :][: len(bare)].split(" on ")[-1])
-        named = [name[:1].upper() + name[1:] for name in named]
+        subject = re.sub(r"^.* on |^[Ww]ithout |, where runs diverged$| cannot show it.*$", "", part)
+        named = re.split(r", | and ", subject)
         if "comparisons" not in said and set(named) != set(match[0][1]):
             found.append(f"{part!r} should name {match[0][1]}")
     found += [f"does not say {word}" for word, names in wanted if names]
