@@ -157,7 +157,7 @@ def _seeds(one: Compared) -> str:
 
 
 def screening_block(stored: Stored, command: str) -> str:
-    """Every setting once, and what went on."""
+    """Every setting once, and which of them were chosen."""
     by_task = {task: stored.lines(SCREENING, task) for task in SCREENING.tasks(stored.scale)}
     known = screening.scores(by_task)
     if len(known) < 2:

@@ -1,4 +1,4 @@
-"""The first stage of the study of set credit: which settings go on to more seeds and tasks, by a fixed rule."""
+"""The first stage of the study of set credit: a fixed rule chooses the settings that get more seeds and tasks."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def scores(by_task: ByTask) -> list[Score]:
 
 
 def finalists(by_task: ByTask) -> tuple[str, ...]:
-    """The labels of the rows that go on, in the order of the plan; none before the screening is finished."""
+    """The labels of the chosen rows, in the order of the plan; none before the screening is finished."""
     if not is_finished(by_task):
         return ()
     known = scores(by_task)
@@ -80,7 +80,7 @@ def finalists(by_task: ByTask) -> tuple[str, ...]:
 
 
 def stand_in(by_task: ByTask) -> tuple[str, ...]:
-    """As many rows as would go on, for a quick run and an estimate before the screening is finished."""
+    """As many rows as would be chosen, for a quick run and an estimate before the screening is finished."""
     lines = next(iter(by_task.values()), ())
     ppo = [line.label for line in lines if line.method == "ppo" and line.label != "ppo"]
     return (*ppo[:1], *[line.label for line in lines if line.method != "ppo"][:FINALISTS])

@@ -123,7 +123,7 @@ def check_run(world: World, policy: SavedPolicy, config: Config, out: Path | str
 
 
 def _check_resumable(folder: Path, config: Config) -> None:
-    """Refuse to go on with a run whose functions cannot be imported: nobody knows whether they are still the same."""
+    """Refuse to resume a run whose functions cannot be imported: they may have changed since."""
     if has_begun(folder) and not is_done(folder):
         for field, name in local_functions(asdict(config)).items():
             raise UserError(
