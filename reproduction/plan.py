@@ -321,11 +321,10 @@ def make_cell(
 
 def with_rate(settings: Settings, factor: float) -> dict[str, Any]:
     """Settings with the learning rates of actor and critic multiplied."""
-    rates = {name: settings[name] for name in ("actor_learning_rate", "critic_learning_rate") if name in settings}
-    return {
-        **settings,
-        **({name: float(f"{rate * factor:.6g}") for name, rate in rates.items()} if factor != 1 else {}),
-    }
+    if factor == 1:
+        return dict(settings)
+    rates = ("actor_learning_rate", "critic_learning_rate")
+    return {name: float(f"{value * factor:.6g}") if name in rates else value for name, value in settings.items()}
 
 
 def literal_settings(method: str, task: str, readings: Mapping[str, Settings]) -> dict[str, Any]:
