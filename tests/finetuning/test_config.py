@@ -3,7 +3,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from reproduction.plans import FULL
+from reproduction.lines import Stored
+from reproduction.plans import FULL, PLAIN, TABLES, UCB
 
 from polychromic import UserError
 from polychromic.finetuning.advantages import OBJECTIVES, SET_FORMERS
@@ -23,14 +24,16 @@ def test_defaults_are_the_papers():
 
 
 def test_the_papers_grid_tasks_have_the_settings_that_the_search_chose():
-    notes = json.loads((Path(__file__).parents[2] / "results" / "search.json").read_text())
-    for task, methods in notes["chosen"].items():
+    searched = Stored(Path(__file__).parents[2] / "results", FULL).chosen
+    for task in TABLES.tasks(FULL):
+        methods = searched.of_task(task)
+        assert methods.keys() >= {*PLAIN, *UCB}
         for method, chosen in methods.items():
             config = asdict(make_config(method, task))
             assert {name: config[name] for name in chosen} == chosen
             assert config["iterations"] * config["configurations_per_iteration"] == FULL.tasks[task].lengths["tables"]
-    goto, pickup = make_config("ppo-ucb", "goto"), make_config("ppo-ucb", "pickup")
-    assert goto == pickup != make_config("ppo-ucb")
+    goto, synthseq = make_config("ppo-ucb", "goto"), make_config("ppo-ucb", "synthseq")
+    assert goto == synthseq != make_config("ppo-ucb")
     assert make_config("grpo", "goto") == make_config("grpo")
     paper = make_config("ppo", "goto", preset="paper")
     assert (paper.configurations_per_iteration, paper.actor_learning_rate, paper.iterations) == (1, 1e-5, 500)
