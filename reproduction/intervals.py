@@ -314,6 +314,16 @@ def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, In
     return steps, between_seeds(first, second)
 
 
+def mean_at_equal_steps(pairs: Sequence[tuple[Records, Records]], name: str) -> Interval | None:
+    """The mean of `at_equal_steps` over the pairs of different tasks, whose seeds are independent."""
+    gaps = [found[1] for pair in pairs if (found := at_equal_steps(*pair, name)) is not None]
+    if not gaps or len(gaps) < len(pairs):
+        return None
+    mean = float(np.mean([gap.mean for gap in gaps]))
+    half = float(np.sqrt(sum((gap.high - gap.mean) ** 2 for gap in gaps))) / len(gaps)
+    return Interval(mean, mean - half, mean + half)
+
+
 def between_seeds(first: NDArray[np.float64], second: NDArray[np.float64]) -> Interval:
     """The difference of two means over seeds, [S] each, with Welch's interval; with one seed each there is none."""
     error = np.sqrt(sum(values.var(ddof=1) / len(values) for values in (first, second) if len(values) > 1))

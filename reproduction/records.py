@@ -42,6 +42,7 @@ SIGNALS = (
     "clip_fraction",
     "explained_variance",
 )
+LATE = 0.25  # of training: its policies are averaged where some were scored along the way
 DIGITS = 5
 IDENTITY = {"task", "method", "base", "settings", "seed"}  # entries that identify a result
 NOTES_BY_TASK = ("chosen", "best_by_configurations")
@@ -170,7 +171,8 @@ def records_of(folder: Path, planned: Planned | None = None) -> list[dict[str, A
         if cell.evaluation.along_the_way:
             points = dict(zip([*sorted(late), last], [*results, end], strict=True))
             record["along"] = [{"iteration": number, **_metrics([result])} for number, result in points.items()]
-            results, late = [], {}
+            late = {number: path for number, path in late.items() if number >= (1 - LATE) * last}
+            results = [points[number] for number in sorted(late)]
         record["averaged_after"] = [*sorted(late), last]
         record |= _metrics([*results, end])
         record |= _greedy(folder)
@@ -283,8 +285,10 @@ def _metrics(results: list[Mapping[str, Any]]) -> dict[str, Any]:
     for name in [name for name in (*rewards, *OF_STRATEGIES) if name in known]:
         columns = zip(*(result["configurations"][name] for result in results), strict=True)
         metrics[name] = [_short(fmean(column)) for column in columns]
-    if "perturbed" in results[-1]:
-        metrics["perturbed"] = _from_perturbed(results[-1])
+    perturbed = [_from_perturbed(result) for result in results if "perturbed" in result]  # from the same starts
+    if perturbed:
+        means = [_short(fmean(column)) for column in zip(*(one["success"] for one in perturbed), strict=True)]
+        metrics["perturbed"] = {"starts": perturbed[0]["starts"], "success": means}
     if all("exact" in result for result in results):
         names = ("success", "success_from_anywhere")
         metrics["exact"] = {name: _short(fmean(result["exact"][name] for result in results)) for name in names}

@@ -167,11 +167,12 @@ def test_collapse_is_said_either_way():
         records = [converged(np.full(20, end)) for end in ends]
         return Line("", method, method, records, (0, 1), diverged)
 
-    def said(*ends, diverged=()):
-        return collapse([line("ppo", *ends, diverged=diverged), line("reinforce", 0.5, 0.52)], base)
+    def said(*ends, diverged=(), others=(0.5, 0.52)):
+        return collapse([line("ppo", *ends, diverged=diverged), line("reinforce", *others)], base)
 
-    assert said(0.2, 0.21).startswith("**PPO collapses** in success and perturbed: after 4,000 iterations")
+    assert said(0.2, 0.21).startswith("**PPO collapses** in success and perturbed: in the last quarter of 4,000")
     assert said(0.7, 0.71).startswith("**PPO does not collapse**")
+    assert said(0.37, 0.371, others=(0.5, 0.501)).startswith("**PPO does not collapse**")  # a little, clearly
     assert said(0.3, 0.48).startswith("**Whether PPO collapses is not resolved**")
     # Two seeds alone would say nothing: the spread is that of both methods.
     assert said(0.38, 0.41).startswith("**Whether PPO collapses is not resolved**")
@@ -218,7 +219,7 @@ def test_the_pages_show_set_credit_and_convergence_when_they_are_there(tmp_path,
     assert row.endswith(f"| {EARNED} |")
     assert "**Earned** by *critic, n = 16*." in made["credit"]
     assert "figures/results-credit.svg" in made["credit"]
-    assert "**PPO does not collapse**: after 4,000 iterations" in made["convergence"]
+    assert "**PPO does not collapse**: in the last quarter of 4,000 iterations" in made["convergence"]
     assert "figures/results-convergence.svg" in made["convergence"]
     assert "| PPO | 2 |" in made["convergence-table"]
     assert "not run yet" not in next(line for line in made["verdict"].splitlines() if "4,000 iterations" in line)

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 from made_up import made_up
 from reproduction.lines import Line, Stored
@@ -218,19 +219,22 @@ def test_runs_to_convergence_are_literal_and_scored_along_the_way():
 def test_policies_along_the_way_are_scored_in_full(tmp_path):
     few = {"budget": 4, "configurations_per_iteration": 1, "evaluation_rollouts": 2}
     scale = Scale({"fourrooms": Task("FourRooms", {"own": 4})}, seeds=1, pair_seeds=1, attempts=4, rollouts=2, points=2)
-    plan = Plan("own", "", "own", (Runs("own", ("ppo",), "own", settings="none", changes=few, along=1),))
+    plan = Plan("own", "", "own", (Runs("own", ("ppo",), "own", settings="none", changes=few, along=3),))
     [planned] = expand(plan, scale, Chosen({}))
     [folder] = write_cells(tmp_path, [planned.cell])
     assert run_cell(folder).state == "done"
     [record] = records_of(folder, planned)
-    assert [point["iteration"] for point in record["along"]] == [2, 4]
-    assert record["averaged_after"] == [4]
+    assert [point["iteration"] for point in record["along"]] == [1, 2, 3, 4]
+    assert record["averaged_after"] == [3, 4]
     for point in record["along"]:
         assert len(point["successes"]) == 1
         assert len(point["entropy"]) == len(point["perturbed"]["success"]) == 50
     # All policies are scored from the same perturbed starts.
     assert record["along"][0]["perturbed"]["starts"] == record["perturbed"]["starts"]
-    assert record["successes"] == record["along"][-1]["successes"]
+    late = record["along"][-2:]
+    assert record["successes"] == [*late[0]["successes"], *late[1]["successes"]]
+    means = np.mean([point["perturbed"]["success"] for point in late], axis=0)
+    assert record["perturbed"]["success"] == pytest.approx(means.tolist(), abs=1e-4)
     assert "distinct_successful_strategies" in record["curve"]
 
 
