@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from polychromic.report.table import Table
 from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
-from reproduction.intervals import Records, difference, seed_spread, table_of
+from reproduction.intervals import Interval, Records, difference, seed_spread, table_of
 from reproduction.lines import Line, line_name, title_of
 from reproduction.plans import (
     CHOSEN,
@@ -36,7 +37,7 @@ from reproduction.words import (
     short_settings,
 )
 
-STRICT = 0.99  # confidence of changes: there are about seventy, and at 0.95 one in twenty would be wrong
+STRICT = 0.99  # confidence of changes: there are about 150, and at 0.95 one in twenty would be wrong
 CHANGED = ("success", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
 ABSOLUTE = ("success", "pass@8", "pass@32", "pass@128", "perturbed", "greedy", "greedy perturbed")
 PATTERN = ("success", "reward_0.5", "reward_0.9", "pass@128", "perturbed", "greedy", "greedy perturbed")
@@ -81,6 +82,26 @@ def trained_alike(lines: Sequence[Line]) -> list[Records]:
         line for line in lines if line.method in ("poly-ppo", "ppo") and line.part != OBSERVATION and line.records
     ]
     return list({id(line.records): line.records for line in trained}.values())
+
+
+class Effect(NamedTuple):
+    """What a change adds to success."""
+
+    line: Line
+    change: Interval
+    resolved: bool
+
+
+def effects(lines: Sequence[Line]) -> list[Effect]:
+    """The changes of a study with results, each with what it adds to success."""
+    known = [line for line in lines if line.records]
+    alike, found = trained_alike(known), []
+    for line in known:
+        base = compared_with(line, known)
+        change = difference(line.records, base.records, "success", STRICT, alike) if base else None
+        if base is not None and change is not None:
+            found.append(Effect(line, change, resolved_gap(change, line, base)))
+    return found
 
 
 def _changes_table(lines: Sequence[Line]) -> Table:

@@ -14,6 +14,7 @@ from reproduction.plans import METHOD_NAMES, TASKS
 from reproduction.words import (
     BOLD,
     COMPARED,
+    ONE_IN_TWENTY,
     bare,
     enough,
     footer,
@@ -106,7 +107,7 @@ def _differences_table(lines: Sequence[Line]) -> Table:
         if ours in by and theirs in by and by[ours].records and by[theirs].records:
             gaps = [gap(by[ours], by[theirs], name) for name in COMPARED]
             rows.append((f"{line_name(by[ours])} − {line_name(by[theirs])}", *gaps))
-    note = f"Differences in points, those of rewards in hundredths; {BOLD}."
+    note = f"Differences in points, those of rewards in hundredths; {BOLD}. {ONE_IN_TWENTY}."
     return Table("", note, ("difference", *COMPARED.values()), tuple(rows))
 
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from polychromic.report.table import Table
 from polychromic.report.tables import NOTHING
 from reproduction import screening
-from reproduction.equal_success import AtEqualSuccess, at_equal_success
+from reproduction.equal_success import AtEqualSuccess, at_equal_success, common_range
 from reproduction.intervals import Interval, difference
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plans import CREDIT, SCREENING, TASKS
-from reproduction.words import SEEDS, bare, footer, points, provenance
+from reproduction.words import SEEDS, bare, footer, joined, points, provenance, short_settings
 
 MORE = 1.25  # times PPO's distinct successful strategies
-EARNED, MISSED, NOT_RESOLVED = "earned", "missed", "not resolved"
+BARS = EARNED, NOT_RESOLVED, MISSED = "earned", "not resolved", "missed"
 TASKS_NEEDED = 2
 BAR = (
     f"The bar, set in advance: at equal success at least {100 * (MORE - 1):.0f} % more distinct successful strategies "
@@ -87,68 +87,108 @@ def verdict(by_task: Mapping[str, Sequence[Compared]], tasks: int) -> str:
         sum(one.line.label == label for one in everything) < tasks for label in labels
     ):
         return "Not finished: `python -m reproduction credit`."
-    settings = {label: [one for one in everything if one.line.label == label] for label in labels}
-    sets = {label: own for label, own in settings.items() if own[0].line.method != "ppo"}
-    controls = {label: own for label, own in settings.items() if label not in sets}
+    settings = {
+        label: {task: one for task, ones in by_task.items() for one in ones if one.line.label == label}
+        for label in labels
+    }
+    sets = {label: own for label, own in settings.items() if _line(own).method != "ppo"}
+    controls = [_told(own) for label, own in settings.items() if label not in sets]
     earned = [label for label, own in sets.items() if _count(own, EARNED) >= TASKS_NEEDED]
-    near = [label for label in earned if all(one.near for one in sets[label] if one.bar == EARNED)]
-    told = "; ".join(_told(own) for own in sets.values())
+    near = [label for label in earned if all(one.near for one in sets[label].values() if one.bar == EARNED)]
     if near:
-        said = f"**Earned** by {_quoted(near, sets)}. By tasks: {told}."
+        said = f"**Earned** by {_quoted(near, sets)}."
     elif earned:
         said = (
-            f"**Earned at equal success alone**, by {_quoted(earned, sets)}; success at equal trajectories is too low. "
-            f"By tasks: {told}."
+            f"**Earned at equal success alone**, by {_quoted(earned, sets)}; at equal trajectories success is too low."
         )
     else:
-        said = f"**Not earned.** By tasks: {told}."
-    return f"{said} The control, {'; '.join(_told(own) for own in controls.values())}." if controls else said
+        said = "**Not earned.**"
+    told = [*(_told(own) for own in sets.values()), *(f"the control, {one}" for one in controls)]
+    return f"{said} By tasks: {'; '.join(told)}."
 
 
-def _count(own: Sequence[Compared], bar: str) -> int:
-    return sum(one.bar == bar for one in own)
+def summary_table(by_task: Mapping[str, Sequence[Compared]]) -> str:
+    """Every setting on every task, in one small table."""
+    labels = dict.fromkeys(one.line.label for own in by_task.values() for one in own)
+    rows = []
+    for label in labels:
+        own = {task: one for task, ones in by_task.items() for one in ones if one.line.label == label}
+        equal = {task: one.equal for task, one in own.items()}
+        ratios = [ratio(found.strategies) if (found := equal.get(task)) else NOTHING for task in by_task]
+        passed = [_point(found.pass_at_8) if (found := equal.get(task)) else NOTHING for task in by_task]
+        ends = [_point(own[task].success) if task in own else NOTHING for task in by_task]
+        rows.append((line_name(_line(own)), *ratios, ", ".join(passed), ", ".join(ends)))
+    titles = [title_of(task, TASKS) for task in by_task]
+    note = (
+        f"Distinct successful strategies × PPO's at equal success, task by task, with 95 % intervals over seeds; then "
+        f"pass@8 there and success at equal trajectories, minus PPO's, in points ({', '.join(titles)})."
+    )
+    columns = ("setting", *(f"strategies, {title}" for title in titles), "pass@8", "success at the end")
+    return bare(Table("", note, columns, tuple(rows)))
 
 
-def _told(own: Sequence[Compared]) -> str:
+def _point(gap: Interval | None) -> str:
+    return NOTHING if gap is None else points(gap).split(" ")[0]
+
+
+def _line(own: Mapping[str, Compared]) -> Line:
+    """The line of a setting, by any of its tasks."""
+    return next(iter(own.values())).line
+
+
+def _count(own: Mapping[str, Compared], bar: str) -> int:
+    return sum(one.bar == bar for one in own.values())
+
+
+def _told(own: Mapping[str, Compared]) -> str:
     """How a setting did on the tasks, in words."""
-    counts = [f"{bar} on {count}" for bar in (EARNED, NOT_RESOLVED, MISSED) if (count := _count(own, bar))]
-    return f"*{line_name(own[0].line)}* {', '.join(counts)}"
+    lists = {bar: [title_of(task, TASKS) for task, one in own.items() if one.bar == bar] for bar in BARS}
+    return f"*{line_name(_line(own))}* {', '.join(f'{bar} on {joined(on)}' for bar, on in lists.items() if on)}"
 
 
-def _quoted(labels: Sequence[str], settings: Mapping[str, Sequence[Compared]]) -> str:
-    return ", ".join(f"*{line_name(settings[label][0].line)}*" for label in labels)
+def _quoted(labels: Sequence[str], settings: Mapping[str, Mapping[str, Compared]]) -> str:
+    return ", ".join(f"*{line_name(_line(settings[label]))}*" for label in labels)
 
 
 def credit_block(stored: Stored, command: str) -> str:
     """The tables of the finalists, task by task."""
     by_task = compared(stored)
-    parts = [f"{BAR}. {verdict(by_task, len(CREDIT.tasks(stored.scale)))}"]
+    parts = [f"{BAR}. {verdict(by_task, len(CREDIT.tasks(stored.scale)))}", *([NOTE] if by_task else [])]
     for task, own in by_task.items():
-        parts += [f"### {title_of(task, TASKS)}", bare(_task_table(own))]
+        parts += [f"#### {title_of(task, TASKS)}", bare(_task_table(own))]
         parts.append(footer(stored.lines(CREDIT, task), f"{command} --tasks {task}"))
     return "\n\n".join(parts)
 
 
+NOTE = (
+    "Strategies are distinct successful ones of 32 attempts. Intervals are 95 %; at equal success they are over seeds "
+    "alone, for these 50 configurations. There PPO's seeds are those whose learning curves have these metrics. Each "
+    "row is compared with PPO where both have the same success, so rows are at different levels of it; the second "
+    "ratio is at the levels that all rows of a task share, and does not enter the bar."
+)
+
+
 def _task_table(own: Sequence[Compared]) -> Table:
-    rows = []
-    for one in own:
-        span = NOTHING if one.equal is None else f"{100 * one.equal.low:.1f}–{100 * one.equal.high:.1f}"
-        rows.append(
-            (
-                f"{line_name(one.line)} ({_seeds(one)})",
-                span,
-                NOTHING if one.equal is None else ratio(one.equal.strategies),
-                NOTHING if one.equal is None else points(one.equal.pass_at_8),
-                NOTHING if one.success is None else points(one.success),
-                one.bar,
-            )
-        )
-    columns = ("setting (seeds, PPO's)", "equal success %", "strategies × PPO's", "pass@8 − PPO's")
-    note = (
-        "Strategies are distinct successful ones of 32 attempts; 95 % intervals, at equal success over seeds alone. "
-        "There PPO's seeds are those whose learning curves have these metrics."
-    )
-    return Table("", note, (*columns, "success − PPO's at the end", "bar"), tuple(rows))
+    everything = common_range([own[0].ppo.records, *(one.line.records for one in own)])
+    rows = [_row(one, everything) for one in own]
+    columns = ("setting (seeds, PPO's)", "strategies × PPO's", "pass@8 − PPO's", "success − PPO's at the end", "bar")
+    more = ("settings", "at equal success %", "strategies × PPO's at shared levels")
+    told = short_settings(own[0].ppo.records[0]["settings"])
+    return Table("", f"PPO: {told}.", (*columns, *more), tuple(rows))
+
+
+def _row(one: Compared, everything: tuple[float, float] | None) -> tuple[str, ...]:
+    """A line of the table of a task. everything: the range of success that all of its lines have covered."""
+    settings = short_settings(one.line.records[0]["settings"]) if one.line.records else NOTHING
+    success = NOTHING if one.success is None else points(one.success)
+    strategies = passed = span = among = NOTHING
+    if one.equal is not None:
+        shared = at_equal_success(one.line.records, one.ppo.records, everything)
+        strategies, passed = ratio(one.equal.strategies), points(one.equal.pass_at_8)
+        span = f"{100 * one.equal.low:.1f}–{100 * one.equal.high:.1f}"
+        among = NOTHING if shared is None else ratio(shared.strategies)
+    name = f"{line_name(one.line)} ({_seeds(one)})"
+    return name, strategies, passed, success, one.bar, settings, span, among
 
 
 def _seeds(one: Compared) -> str:

@@ -68,10 +68,13 @@ def common_range(lines: Sequence[Records]) -> tuple[float, float] | None:
     return (float(low), float(high)) if high > low else None
 
 
-def at_equal_success(ours: Records, theirs: Records) -> AtEqualSuccess | None:
-    """One line against another over the top quarter of their common range; None if they have none."""
+def at_equal_success(ours: Records, theirs: Records, span: tuple[float, float] | None = None) -> AtEqualSuccess | None:
+    """One line against another over the top quarter of their common range; None if they have none.
+
+    span: a range of success to use instead, which both have covered.
+    """
     both = [curves_with(records, (STRATEGIES, PASS_AT_8)) for records in (ours, theirs)]
-    span = common_range((ours, theirs))
+    span = span or common_range((ours, theirs))
     if not all(both) or span is None:
         return None
     low, high = span[1] - TOP * (span[1] - span[0]), span[1]

@@ -10,7 +10,7 @@ from polychromic.report.tables import NOTHING
 from polychromic.sweep.cells import PRETRAINED
 from polychromic.tasks.grids import paper_results
 from reproduction import credit, screening
-from reproduction.changes import STRICT, compared_with, trained_alike
+from reproduction.changes import Effect, effects
 from reproduction.convergence import collapse, convergence_lines
 from reproduction.costs_used import EARLIER, SEARCHING, costs_used
 from reproduction.equal_success import STRATEGIES, at_equal_success
@@ -20,8 +20,6 @@ from reproduction.plans import (
     CHOSEN,
     CONVERGENCE,
     CREDIT,
-    OBSERVATION,
-    REFERENCE,
     SCREENING,
     STUDY,
     TABLES,
@@ -31,8 +29,8 @@ from reproduction.plans import (
     TRIANGLE_VINES,
 )
 from reproduction.triangles import at_temperature
-from reproduction.verdicts import MANY, joined, side_of, verdict_table
-from reproduction.words import bare, enough, gap, in_units, number, percent, points, resolved_gap
+from reproduction.verdicts import MANY, side_of, verdict_table
+from reproduction.words import bare, enough, gap, in_units, joined, number, percent, points, resolved_gap
 
 HOURS = 20  # the bound on the tables, set credit, convergence and triangles
 
@@ -41,14 +39,14 @@ def overview_blocks(stored: Stored, figures: Mapping[str, str]) -> dict[str, str
     """The text of every mark of the results page. figures: their paths by name, relative to the page."""
     tables = {task: _lines(stored, task) for task in TABLES.tasks(stored.scale)}
     ready = {task: lines for task, lines in tables.items() if {"ppo", "poly-ppo", PRETRAINED} <= lines.keys()}
-    missing = [title_of(task, TASKS) for task in tables if task not in ready]
+    missing = {title_of(task, TASKS): _has_diverged(stored, task) for task in tables if task not in ready}
     texts = {
-        "best": [_per_task(ready, BEST, _best), _equal_steps(ready), _waiting(missing)],
+        "best": [_per_task(ready, BEST, _best), _waiting(missing)],
         "attempts": [_per_task(ready, ATTEMPTS, _attempts)],
         "perturbed": [_per_task(ready, STARTS, _perturbed)],
         "convergence": [_convergence(stored)],
         "strategies": [_per_task(ready, KEPT, _strategies)],
-        "decides": ["\n".join(_decides(stored))],
+        "decides": [_decides(stored)],
         "triangles": [_triangles(stored)],
         "credit": [_credit(stored)],
         "cost": [_cost(stored)],
@@ -60,7 +58,7 @@ def overview_blocks(stored: Stored, figures: Mapping[str, str]) -> dict[str, str
     return blocks
 
 
-BEST = ("task", "highest mean", "success %", "clearly ahead of", "not clearly ahead of")
+BEST = ("task", "highest mean", "success %", "clearly ahead of", "not clearly ahead of", "Poly-PPO − PPO, equal steps")
 ATTEMPTS = ("task: pass@128 %", "pretrained", "PPO", "Poly-PPO", "clear differences")
 STARTS = ("task: perturbed starts %", "PPO", "paper", "Poly-PPO", "paper", "Poly-PPO − PPO")
 KEPT = ("task", "pretrained", "PPO", "Poly-PPO", "Poly-PPO − PPO", "Poly-PPO × PPO's at equal success")
@@ -93,8 +91,16 @@ def _per_task(
     return bare(Table("", "", columns, tuple((title_of(task, TASKS), *row(lines)) for task, lines in ready.items())))
 
 
-def _waiting(titles: Sequence[str]) -> str:
-    return f"Not finished: {joined(titles)} (`python -m reproduction tables`)." if titles else ""
+def _has_diverged(stored: Stored, task: str) -> bool:
+    return any(line.diverged for line in stored.lines(TABLES, task) if line.part == CHOSEN)
+
+
+def _waiting(titles: Mapping[str, bool]) -> str:
+    """Tasks that have no row, and why. titles: by title, whether a run has diverged."""
+    gone, late = ([title for title, diverged in titles.items() if diverged is which] for which in (True, False))
+    told = [f"Not finished: {joined(late)} (`python -m reproduction tables`)."] if late else []
+    told += [f"Without {joined(gone)}, where runs diverged."] if gone else []
+    return " ".join(told)
 
 
 def _best(lines: Mapping[str, Line]) -> Sequence[str]:
@@ -104,18 +110,16 @@ def _best(lines: Mapping[str, Line]) -> Sequence[str]:
     others = [line for line in lines.values() if line is not first]
     behind = [line_name(line) for line in others if _clear(first, line, "success") > 0]
     level = [line_name(line) for line in others if line_name(line) not in behind]
-    return line_name(first), percent(first, "success"), ", ".join(behind) or NOTHING, ", ".join(level) or NOTHING
+    told = [line_name(first), percent(first, "success"), ", ".join(behind) or NOTHING, ", ".join(level) or NOTHING]
+    return *told, _equal_steps(lines)
 
 
-def _equal_steps(ready: Mapping[str, Mapping[str, Line]]) -> str:
-    """Poly-PPO and PPO after equally many environment steps: with equally many trajectories Poly-PPO makes fewer."""
-    found = {
-        title_of(task, TASKS): both[1]
-        for task, lines in ready.items()
-        if (both := at_equal_steps(lines["poly-ppo"].records, lines["ppo"].records, "success"))
-    }
-    told = [f"{title} {points(one)}{'' if side_of(one) else ' (not resolved)'}" for title, one in found.items()]
-    return f"At equal environment steps instead of trajectories, Poly-PPO − PPO: {', '.join(told)}." if told else ""
+def _equal_steps(lines: Mapping[str, Line]) -> str:
+    """Poly-PPO minus PPO after equally many environment steps: with equally many trajectories Poly-PPO makes fewer."""
+    found = at_equal_steps(lines["poly-ppo"].records, lines["ppo"].records, "success")
+    if found is None:
+        return NOTHING
+    return f"**{points(found[1])}**" if side_of(found[1]) else points(found[1])
 
 
 def _attempts(lines: Mapping[str, Line]) -> Sequence[str]:
@@ -161,20 +165,26 @@ def _convergence(stored: Stored) -> str:
     return "To convergence with the paper's literal settings: not run yet (`python -m reproduction convergence`)."
 
 
-def _decides(stored: Stored) -> list[str]:
-    told = []
-    for task in STUDY.tasks(stored.scale):
-        lines = [line for line in stored.lines(STUDY, task) if line.records]
-        alike, found = trained_alike(lines), []
-        for line in lines:
-            base = compared_with(line, lines) if line.part not in (REFERENCE, OBSERVATION) else None
-            change = difference(line.records, base.records, "success", STRICT, alike) if base else None
-            if base is not None and change is not None and resolved_gap(change, line, base):
-                found.append((abs(change.mean), f"{line.part}, {line_name(line)} {points(change)}"))
-        if found:
-            ordered = [text for _, text in sorted(found, reverse=True)]
-            told.append(f"- **{title_of(task, TASKS)}**: {'; '.join(ordered)}.")
-    return told or ["Not run yet: `python -m reproduction study`."]
+def _decides(stored: Stored) -> str:
+    """The changes that are resolved on some task, and what they add on each."""
+    tasks = STUDY.tasks(stored.scale)
+    found: dict[str, dict[str, Effect]] = {}
+    for task in tasks:
+        for one in effects(stored.lines(STUDY, task)):
+            found.setdefault(f"{one.line.part}: {line_name(one.line)}", {})[task] = one
+    clear = {name: own for name, own in found.items() if any(one.resolved for one in own.values())}
+    if not clear:
+        return "Not run yet: `python -m reproduction study`."
+
+    def largest(name: str) -> float:
+        return max(abs(float(one.change.mean)) for one in clear[name].values() if one.resolved)
+
+    def shown(one: Effect | None) -> str:
+        return NOTHING if one is None else f"**{points(one.change)}**" if one.resolved else points(one.change)
+
+    names = sorted(clear, key=largest, reverse=True)
+    rows = tuple((name, *(shown(clear[name].get(task)) for task in tasks)) for name in names)
+    return bare(Table("", "", ("change", *(title_of(task, TASKS) for task in tasks)), rows))
 
 
 def _triangles(stored: Stored) -> str:
@@ -206,8 +216,10 @@ def _credit(stored: Stored) -> str:
         return f"{searched} {state}"
     labels = {line.label: line_name(line) for lines in by_task.values() for line in lines}
     chosen = joined([f"*{labels[label]}*" for label in stored.finalists])
-    verdict = credit.verdict(credit.compared(stored), len(CREDIT.tasks(stored.scale)))
-    return f"{searched} Chosen for more seeds and tasks: {chosen}.\n\n{verdict}"
+    against_ppo = credit.compared(stored)
+    verdict = credit.verdict(against_ppo, len(CREDIT.tasks(stored.scale)))
+    parts = [f"{searched} Chosen for more seeds and tasks: {chosen}.", f"{credit.BAR}. {verdict}"]
+    return "\n\n".join([*parts, *([credit.summary_table(against_ppo)] if against_ppo else [])])
 
 
 def _cost(stored: Stored) -> str:
@@ -216,10 +228,11 @@ def _cost(stored: Stored) -> str:
         return "Nothing was run yet."
     hours = {name: one.hours for name, one in used.items()}
     bound = sum(own for name, own in hours.items() if name not in (*SEARCHING, EARLIER))
-    over = "" if bound <= HOURS else ", which is more"
+    planned = f"at most {HOURS} were planned" if bound <= HOURS else f"more than the {HOURS} that were planned"
     told = (
-        f"{bound:.1f} CPU hours; at most {HOURS} were planned{over}. Before that {hours[EARLIER]:.1f} went into the "
-        f"study of what decides the outcome; the searches took {sum(hours[name] for name in SEARCHING):.1f}."
+        f"{sum(hours.values()):.1f} CPU hours: {bound:.1f} for tables, set credit, convergence and triangles "
+        f"({planned}), {hours[EARLIER]:.1f} for the study of what decides the outcome, "
+        f"{sum(hours[name] for name in SEARCHING):.1f} for searches."
     )
     idle = [name for name, one in used.items() if not one.results]
     told += f" Not run yet: {joined(idle)}." if idle else ""

@@ -12,20 +12,18 @@ from matplotlib.lines import Line2D
 
 from polychromic.sweep.cells import PRETRAINED
 from polychromic.tasks.grids import paper_results
-from reproduction.changes import STRICT, compared_with, trained_alike
+from reproduction.changes import effects
 from reproduction.convergence import along, convergence_lines
 from reproduction.costs_used import costs_used
 from reproduction.draw import COLOURS, passk_lines, plain
 from reproduction.equal_success import PASS_AT_8, STRATEGIES, common_range, curves_with, read_off
-from reproduction.intervals import Interval, difference, metric_of, over_seeds
+from reproduction.intervals import Interval, metric_of, over_seeds
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plans import (
     CHOSEN,
     CONVERGENCE,
     CREDIT,
     METHOD_NAMES,
-    OBSERVATION,
-    REFERENCE,
     STUDY,
     TABLES,
     TASKS,
@@ -134,13 +132,8 @@ def decides_figure(stored: Stored) -> Picture | None:
     """The effect of every change of the study on success, one colour a task."""
     found: dict[str, dict[str, Interval]] = {}
     for task in STUDY.tasks(stored.scale):
-        lines = [line for line in stored.lines(STUDY, task) if line.records]
-        alike = trained_alike(lines)
-        for line in lines:
-            base = compared_with(line, lines) if line.part not in (REFERENCE, OBSERVATION) else None
-            gap = difference(line.records, base.records, "success", STRICT, alike) if base else None
-            if gap is not None:
-                found.setdefault(f"{line.part}: {line_name(line)}", {})[task] = gap
+        for one in effects(stored.lines(STUDY, task)):
+            found.setdefault(f"{one.line.part}: {line_name(one.line)}", {})[task] = one.change
     if not found:
         return None
     picture = Picture(figsize=(WIDE, 0.9 + 0.34 * len(found)), layout="constrained")

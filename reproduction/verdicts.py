@@ -43,7 +43,7 @@ from reproduction.plans import (
     TRIANGLE_VINES,
 )
 from reproduction.triangles import at_temperature
-from reproduction.words import SEEDS, SMALLEST, bare, in_units, points
+from reproduction.words import SEEDS, SMALLEST, bare, in_units, joined, points
 
 CONFIRMED, CONTRADICTED, NOT_RESOLVED, NOT_RUN = "confirmed", "contradicted", "not resolved", "not run yet"
 DIRECTION, MIXED = "direction confirmed", "mixed"
@@ -235,7 +235,7 @@ def _of_grids(claim: Claim, stored: Stored) -> Verdict:
         here = _counted_sides(strict)
         verdict = judge_somewhere(strict, claim.sign)
     else:
-        verdict = judge(gap, list(sides.values()), claim.sign, paper=np.mean(printed) / 100 if printed else None)
+        verdict = judge(gap, list(sides.values()), claim.sign, paper=float(np.mean(printed)) / 100 if printed else None)
     if diverged:
         verdict = NOT_RESOLVED
     said = _by_side(sides, several=len(claim.pairs) > 1)
@@ -365,11 +365,6 @@ def _ceiling(names: Sequence[str]) -> str:
 
 def _gone(tasks: Sequence[str]) -> str:
     return f"without {joined(tasks)}, where runs diverged" if tasks else ""
-
-
-def joined(names: Sequence[str]) -> str:
-    """Names as a list in words."""
-    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""
 
 
 def _sentence(parts: Sequence[str]) -> str:

@@ -35,6 +35,7 @@ COMPARED = {
     "greedy perturbed": "greedy, perturbed",
 }
 BOLD = f"in bold where the interval excludes zero, there are {SEEDS} seeds or more and no run diverged"
+ONE_IN_TWENTY = "At 95 % about one in twenty differences is bold by chance"
 
 
 def percent(line: Line, name: str) -> str:
@@ -90,6 +91,11 @@ def resolved_gap(gap: Interval, ours: Line, theirs: Line) -> bool:
 def enough(line: Line) -> bool:
     """Whether a line has enough seeds for a claim about other seeds."""
     return line.method in (PRETRAINED, "") or (len(line.records) >= SEEDS and not line.diverged)
+
+
+def joined(names: Sequence[str]) -> str:
+    """Names as a list in words."""
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""
 
 
 def printed(value: float | None, digits: int = 1) -> str:
