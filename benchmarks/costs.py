@@ -77,7 +77,9 @@ def measure_task(task: str) -> dict[str, Any]:
     world, saved = world_of(target), target.saved
     found: dict[str, Any] = {"iteration_seconds": {}, "compiling_seconds": {}, "bytes_per_iteration": {}}
     for method in METHODS:
-        config = make_config(method, task, iterations=10**6, evaluate_every=0, configurations_per_iteration=1)
+        config = make_config(
+            method, task, preset="vines", iterations=10**6, evaluate_every=0, configurations_per_iteration=1
+        )
         for name, value in iterations(world, saved, config).items():
             found[name][method] = value
     brief = begun(saved, make_config("ppo", task))

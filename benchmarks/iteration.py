@@ -44,7 +44,7 @@ from polychromic.policies.inference import Evaluator
 from polychromic.policies.networks import cnn_policy
 
 LEVEL, SEEDS = "BabyAI-BossLevel-v0", range(50)
-CONFIG = make_config("poly-ppo", iterations=10**6, evaluate_every=0)
+CONFIG = make_config("poly-ppo", preset="vines", iterations=10**6, evaluate_every=0)
 
 
 def start() -> tuple[Any, SavedPolicy]:

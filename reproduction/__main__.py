@@ -23,6 +23,7 @@ from reproduction.page import (
     command_of,
     results_blocks,
     scale_blocks,
+    set_credit_blocks,
     skeletons,
     triangle_blocks,
     write_page,
@@ -310,6 +311,7 @@ def _write(given: Arguments, usual: Scale) -> None:
             write_page(beside / "triangle.md", triangle_blocks(stored), own)
         if given.in_docs:
             write_page(beside / "scale.md", scale_blocks(stored.chosen))
+            write_page(beside / "set-credit.md", set_credit_blocks(stored))
     except UnicodeDecodeError as error:
         raise UserError(f"page: {page} is not UTF-8 text; give another one with --page") from error
     except OSError as error:

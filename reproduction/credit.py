@@ -153,7 +153,7 @@ def _quoted(labels: Sequence[str], settings: Mapping[str, Mapping[str, Compared]
 def credit_block(stored: Stored, command: str) -> str:
     """The tables of the finalists, task by task."""
     by_task = compared(stored)
-    parts = [f"{BAR}. {verdict(by_task, len(CREDIT.tasks(stored.scale)))}", *([NOTE] if by_task else [])]
+    parts = [f"{BAR}.", verdict(by_task, len(CREDIT.tasks(stored.scale))), *([NOTE] if by_task else [])]
     for task, own in by_task.items():
         parts += [f"#### {title_of(task, TASKS)}", bare(_task_table(own))]
         parts.append(footer(stored.lines(CREDIT, task), f"{command} --tasks {task}"))

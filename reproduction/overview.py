@@ -218,7 +218,7 @@ def _credit(stored: Stored) -> str:
     chosen = joined([f"*{labels[label]}*" for label in stored.finalists])
     against_ppo = credit.compared(stored)
     verdict = credit.verdict(against_ppo, len(CREDIT.tasks(stored.scale)))
-    parts = [f"{searched} Chosen for more seeds and tasks: {chosen}.", f"{credit.BAR}. {verdict}"]
+    parts = [f"{searched} Chosen for more seeds and tasks: {chosen}.", f"{credit.BAR}.", verdict]
     return "\n\n".join([*parts, *([credit.summary_table(against_ppo)] if against_ppo else [])])
 
 

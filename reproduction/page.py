@@ -17,7 +17,7 @@ from reproduction import search
 from reproduction.changes import study_block
 from reproduction.comparison import comparison_block
 from reproduction.convergence import convergence_block
-from reproduction.credit import credit_block, screening_block
+from reproduction.credit import compared, credit_block, screening_block, summary_table
 from reproduction.estimates import needs_table
 from reproduction.lines import Stored, figure_name, title_of
 from reproduction.overview import ALT, overview_blocks
@@ -128,6 +128,11 @@ def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = 
 def triangle_blocks(stored: Stored) -> dict[str, str]:
     """The text of the mark on the page of triangle discovery."""
     return {"triangle": triangle_table(stored.lines(TRIANGLE, "triangle"))}
+
+
+def set_credit_blocks(stored: Stored) -> dict[str, str]:
+    """The text of the mark on the page of set credit."""
+    return {"credit-summary": summary_table(compared(stored))}
 
 
 def scale_blocks(chosen: Chosen) -> dict[str, str]:

@@ -25,6 +25,8 @@ Scored = Literal["in full", "greedily too", "briefly"]
 Seeds = Literal["all", "pair", "further", "more", "two", "apart"]
 APART = 100
 # Settings that do not affect learning, only what is recorded.
+# Plans pin what used to be the default. Results from before it changed do not name it.
+ONCE_DEFAULT = {"set_credit": "window", "polychromic_schedule": "constant"}
 WATCHING = ("evaluate_every", "evaluation_rollouts", "checkpoint_every", "kept_policies")
 MUST_BE_CHOSEN = ("ppo", "poly-ppo")
 CHECKPOINTS = 40  # per run: the averaged policies come from its last tenth
@@ -184,7 +186,8 @@ class Planned:
 
 def identity(cell: Cell) -> dict[str, Any]:
     """The identity of a result. A base policy is identified by its name, wherever its file is."""
-    settings = {name: value for name, value in cell.settings.items() if name not in WATCHING}
+    unsaid = (*WATCHING, *(name for name, value in ONCE_DEFAULT.items() if cell.settings.get(name) == value))
+    settings = {name: value for name, value in cell.settings.items() if name not in unsaid}
     return {
         "task": cell.task,
         "method": cell.method,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from polychromic.sweep.cells import PRETRAINED
-from reproduction.plan import Plan, Runs, Scale, Scored, Seeds, Task
+from reproduction.plan import ONCE_DEFAULT, Plan, Runs, Scale, Scored, Seeds, Task
 from reproduction.rates import FACTORS
 from reproduction.search import Candidate, Search
 
@@ -91,6 +91,7 @@ SET_READINGS: dict[str, Any] = {
     "objective": "polychromic",
     "fork_rule": "spaced",
     "forks_per_rollout": 2,
+    **ONCE_DEFAULT,
 }
 GRID_READINGS = {"": READINGS, "poly": SET_READINGS}
 

@@ -59,7 +59,9 @@ def _run(
 ) -> None:
     def train() -> dict[str, Any]:
         out = folder / key_of(study, row, settings, seed)
-        result = poly.finetune(world, base, **{**COMMON, **study.settings, **settings}, seed=seed, out=out)
+        result = poly.finetune(
+            world, base, preset="vines", **{**COMMON, **study.settings, **settings}, seed=seed, out=out
+        )
         played = np.cumsum([line["trajectories"] for line in result.metrics])
         curve = [
             [int(played[line["iteration"] - 1]), line["success"], line["distinct_successful_strategies"]]

@@ -58,9 +58,9 @@ DEMO = (
             "critic_learning_rate": 1e-3,
             "evaluation_rollouts": 64,
         },
-        sets={"rollouts_per_state": 0, "forks_per_rollout": 0, "num_sets": 0, "set_size": 64, "window": -1},
+        sets={"preset": "vines", "forks_per_rollout": 0, "num_sets": 0, "set_size": 64, "window": -1},
     ),
-    # As the paper has it, with vines and sets of four.
+    # Poly-PPO as it is by default: all sets of four, as an annealed control variate.
     Part(
         "goto",
         settings={

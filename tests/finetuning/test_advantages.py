@@ -50,7 +50,7 @@ FOUR = {
 
 def settings(**changes):
     given = {"num_sets": 0, "set_size": 2, "rollouts_per_state": 4, "normalise": "none", "window": 1} | changes
-    return make_config(given.pop("method", "poly-ppo"), **given)
+    return make_config(given.pop("method", "poly-ppo"), preset="vines", **given)
 
 
 def test_windows_get_the_polychromic_advantage_and_the_rest_gae():
@@ -229,7 +229,7 @@ def test_all_sets_in_closed_form_are_those_that_enumeration_gives(objective, set
 def test_best_of_over_all_sets_of_136_rollouts_is_no_work():
     returns = np.random.default_rng(0).random(136)
     rollouts = hand_made(returns, [1] * 136, np.arange(136), [np.arange(136)])
-    config = make_config("poly-ppo", forks_per_rollout=0, num_sets=0, objective="best-of", set_size=64)
+    config = make_config("poly-ppo", objective="best-of", set_size=64)
     advantages, _ = group_advantages(rollouts, config, np.random.default_rng(0))
     assert advantages.sum() == pytest.approx(0, abs=1e-9)
     assert advantages.argmax() == returns.argmax()
@@ -319,9 +319,10 @@ def test_what_was_collected_gets_the_advantages_of_its_groups_in_the_window_and_
             expected[start : min(start + 6, end)] = advantage
             inside += min(6, end - start)
     assert 0 < inside < rollouts.num_steps
-    config = make_config("poly-ppo", num_sets=0, window=5, normalise="none")
+    config = make_config("poly-ppo", preset="vines", num_sets=0, window=5, normalise="none")
     targets = estimate(rollouts, config, np.random.default_rng(0))
     np.testing.assert_allclose(targets.advantages, expected, atol=1e-6)
     assert targets.advantages.dtype == np.float32
-    normalised = estimate(rollouts, make_config("poly-ppo", num_sets=0, window=5), np.random.default_rng(0))
+    config = make_config("poly-ppo", preset="vines", num_sets=0, window=5)
+    normalised = estimate(rollouts, config, np.random.default_rng(0))
     np.testing.assert_allclose(normalised.advantages, (expected - expected.mean()) / expected.std(), atol=1e-4)

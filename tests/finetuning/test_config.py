@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from reproduction.lines import Stored
-from reproduction.plans import FULL, PLAIN, TABLES, UCB
+from reproduction.plan import WATCHING, expand
+from reproduction.plans import CREDIT, FULL, PLAIN, TABLES, UCB
 
 from polychromic import UserError
 from polychromic.finetuning.advantages import OBJECTIVES, SET_FORMERS
@@ -13,28 +14,45 @@ from polychromic.finetuning.config import METHODS, Config, largest_group, make_c
 from polychromic.finetuning.config_check import NAMED_FUNCTIONS
 from polychromic.finetuning.diversities import DIVERSITIES
 
+ROOT = Path(__file__).parents[2]
 
-def test_defaults_are_the_papers():
-    config = make_config("poly-ppo")
+
+def test_defaults_are_the_papers_but_for_set_credit():
+    usual = make_config("poly-ppo")
+    assert (usual.set_credit, usual.polychromic_schedule, usual.set_size) == ("control-variate", "linear", 4)
+    assert (usual.group_size, usual.num_sets, usual.forks_per_rollout) == (136, 0, 0)
+    config = make_config("poly-ppo", preset="vines")
+    assert (config.set_credit, config.polychromic_schedule) == ("window", "constant")
+    changed = {"set_credit", "polychromic_schedule", "num_sets", "forks_per_rollout"}
+    assert {name for name, value in asdict(usual).items() if asdict(config)[name] != value} == changed
+    assert make_config("ppo", "goto", preset="vines") == make_config("ppo", "goto")
     assert (config.group_size, config.set_size, config.num_sets, config.forks_per_rollout) == (8, 4, 4, 2)
     assert config.trajectories == config.budget == 136
     assert (config.epochs, config.minibatch_size, config.clip, config.window) == (2, 64, 0.2, 5)
     assert (config.actor_learning_rate, config.critic_learning_rate) == (1e-5, 1e-4)
-    assert make_config("poly-ppo", "triangle").window == 0
+    triangle = make_config("poly-ppo", "triangle")
+    assert (triangle.window, triangle.set_credit, triangle.forks_per_rollout) == (0, "window", 2)
+    assert make_config("ppo", "triangle").forks_per_rollout == 0
 
 
 def test_the_papers_grid_tasks_have_the_settings_that_the_search_chose():
-    searched = Stored(Path(__file__).parents[2] / "results", FULL).chosen
+    searched = Stored(ROOT / "results", FULL).chosen
     for task in TABLES.tasks(FULL):
         methods = searched.of_task(task)
         assert methods.keys() >= {*PLAIN, *UCB}
         for method, chosen in methods.items():
-            config = asdict(make_config(method, task))
+            config = asdict(make_config(method, task, preset="vines"))
             assert {name: config[name] for name in chosen} == chosen
             assert config["iterations"] * config["configurations_per_iteration"] == FULL.tasks[task].lengths["tables"]
     goto, synthseq = make_config("ppo-ucb", "goto"), make_config("ppo-ucb", "synthseq")
     assert goto == synthseq != make_config("ppo-ucb")
     assert make_config("grpo", "goto") == make_config("grpo")
+    # Set credit without vines: the setting of the study, on all tasks that are like GoTo.
+    for task in ("goto", "synthseq", "bosslevel"):
+        planned = expand(CREDIT, FULL, Stored(ROOT / "results", FULL).chosen_for(CREDIT), (task,))
+        [studied] = {one.line: one.cell for one in planned if one.label.startswith("control-variate")}.values()
+        study, default = asdict(studied.config()), asdict(make_config("poly-ppo", task))
+        assert {name for name in study if study[name] != default[name]} <= {*WATCHING, "seed", "window"}
     paper = make_config("ppo", "goto", preset="paper")
     assert (paper.configurations_per_iteration, paper.actor_learning_rate, paper.iterations) == (1, 1e-5, 500)
 
@@ -73,7 +91,7 @@ def test_the_paper_preset_is_the_pseudocode_taken_literally():
 
 
 def test_without_forks_the_whole_budget_is_one_group():
-    config = make_config("poly-ppo", forks_per_rollout=0)
+    config = make_config("poly-ppo")
     assert (config.group_size, config.trajectories) == (136, 136)
 
 
@@ -123,9 +141,9 @@ def test_schedules():
         ({"method": "polyppo"}, "did you mean 'poly-ppo'"),
         ({"method": "xyz"}, "choose one of"),
         ({"set_sise": 4}, "set_sise is not a setting; did you mean 'set_size'"),
-        ({"set_size": 8}, "set_size is 8, but a group has 8 rollouts.*at most 7"),
+        ({"set_size": 8, "preset": "vines"}, "set_size is 8, but a group has 8 rollouts.*at most 7"),
         (
-            {"budget": 100, "rollouts_per_state": 8},
+            {"budget": 100, "rollouts_per_state": 8, "preset": "vines"},
             r"needs N \+ N²p = 136; what fits is forks_per_rollout ≤ 1 or rollouts_per_state ≤ 6",
         ),
         ({"forks_per_rollout": 0, "initial_states_form_groups": False}, "no group is left"),
@@ -142,6 +160,11 @@ def test_schedules():
         ({"advantage": "gea"}, "advantage is 'gea'; did you mean 'gae'"),
         ({"kl_schedule": "lin"}, "kl_schedule is 'lin'"),
         ({"credit": "summ"}, "credit is 'summ'; did you mean 'sum'"),
+        (
+            {"fork_rule": "most-uncertain"},
+            "fork_rule is 'most-uncertain', but forks_per_rollout is 0.*give forks_per_rollout = 2",
+        ),
+        ({"window": 5}, "window is 5, but set_credit is 'control-variate', which has none.*set_credit = 'window'"),
         ({"fork_rule": "space"}, "fork_rule is 'space'; did you mean 'spaced'.*package.module:function"),
         ({"fork_rule": "none"}, "^fork_rule is 'none'; for rollouts without vines give forks_per_rollout = 0$"),
         ({"objective": "bestof"}, "objective is 'bestof'; did you mean 'best-of'"),
@@ -161,19 +184,18 @@ def test_schedules():
         # fields that contradict each other, or of which one would be ignored
         ({"credit": "last", "num_sets": 0}, "credit is 'last', but num_sets = 0 takes all sets"),
         ({"set_former": "disjoint", "num_sets": 0}, "set_former is 'disjoint', but num_sets = 0"),
-        ({"set_former": "disjoint"}, "num_sets is 4, but set_former = 'disjoint' makes 8/4 = 2 sets"),
-        ({"set_former": "disjoint", "set_size": 5}, "do not split into several sets"),
+        (
+            {"set_former": "disjoint", "preset": "vines"},
+            "num_sets is 4, but set_former = 'disjoint' makes 8/4 = 2 sets",
+        ),
+        ({"set_former": "disjoint", "set_size": 5, "preset": "vines"}, "do not split into several sets"),
         ({"set_size": 1}, "set_size is 1; it must be at least 2: a set of one has no diversity"),
         ({"num_sets": 1}, "num_sets is 1; a set is compared with the others"),
         (
             {"rollouts_per_state": 200, "forks_per_rollout": 0},
             "rollouts_per_state = 200 is more than that.*at most 136",
         ),
-        ({"budget": 2}, "budget is 2, too small for forks_per_rollout = 2: one rollout needs 3"),
-        (
-            {"forks_per_rollout": 0, "num_sets": 0, "diversity": "a.b:c"},
-            "num_sets is 0, but objective = 'polychromic' with diversity = 'a.b:c' has no closed form and 136 rollouts",
-        ),
+        ({"budget": 2, "preset": "vines"}, "budget is 2, too small for forks_per_rollout = 2: one rollout needs 3"),
         ({"method": "ppo-ucb", "ucb": 0}, "method is 'ppo-ucb' with ucb = 0"),
         ({"method": "grpo", "advantage": "gae"}, "method is 'grpo' with advantage = 'gae'"),
     ],

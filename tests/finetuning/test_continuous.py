@@ -156,7 +156,7 @@ def test_what_does_not_apply_is_refused_in_a_line(line):
 
 def test_places_that_never_coincide_are_told(line):
     _, policy = line
-    few = {**RUN, "method": "poly-ppo", "iterations": 1, "rollouts_per_state": 4, "normalise": "per-kind"}
+    few = {**RUN, "method": "poly-ppo", "iterations": 1, "rollouts_per_state": 4}
     with pytest.warns(Notice, match="each is a strategy of its own, and diversity says nothing"):
         poly.finetune(Line(cells=10**9), policy, **few)
     with warnings.catch_warnings():

@@ -93,7 +93,7 @@ FROM_FEATURES = {
 def test_advantages_are_those_of_all_sets_enumerated_by_hand(world, base, diversity):
     """E[f | i in the set] − E[f], with f from the walks themselves."""
     config = poly.make_config(
-        budget=40, rollouts_per_state=4, forks_per_rollout=1, set_size=3, num_sets=0, diversity=diversity
+        budget=40, rollouts_per_state=4, forks_per_rollout=1, set_size=3, diversity=diversity, set_credit="trajectory"
     )
     rollouts = rollouts_of(world, base, rollouts_per_state=4, forks_per_rollout=1)
     found, _ = group_advantages(rollouts, config, np.random.default_rng(0))

@@ -48,8 +48,11 @@ def refused(capsys, *args):
     ("args", "message"),
     [
         (["fourrooms", "--method", "polyppo"], "method is 'polyppo'; did you mean 'poly-ppo'?"),
-        (["fourrooms", "--set-size", "8"], "set_size is 8, but a group has 8 rollouts"),
-        (["fourrooms", "--budget", "100", "--rollouts-per-state", "8"], "what fits is forks_per_rollout ≤ 1 or"),
+        (["fourrooms", "--preset", "vines", "--set-size", "8"], "set_size is 8, but a group has 8 rollouts"),
+        (
+            ["fourrooms", "--forks-per-rollout", "2", "--budget", "100", "--rollouts-per-state", "8"],
+            "what fits is forks_per_rollout ≤ 1 or",
+        ),
         (["fourrooms", "--forks-per-rollout", "0", "--no-initial-states-form-groups"], "no group is left"),
         (["fourrooms", "--objective", "bestof"], "objective is 'bestof'; did you mean 'best-of'?"),
         (["fourrooms", "--objective", "nowhere.at:all"], "objective is 'nowhere.at:all', which cannot be imported"),

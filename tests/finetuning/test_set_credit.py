@@ -365,7 +365,7 @@ def test_slopes_are_zero_where_nothing_varies():
         ({"set_credit": "windows"}, "set_credit is 'windows'; did you mean 'window'"),
         ({"normalise": "per-kind"}, "normalise is 'per-kind', but set_credit = 'control-variate' leaves one kind"),
         ({"credit": "last", "num_sets": 4}, "credit is 'last', but set_credit = 'control-variate' follows"),
-        ({"window": 3}, "window is 3, but set_credit is 'control-variate'; it has none: leave it out"),
+        ({"window": 3}, "window is 3, but set_credit is 'control-variate', which has none: leave it out"),
         ({"advantage": "rloo"}, "advantage is 'rloo', but set_credit = 'control-variate' needs a critic"),
         ({"polychromic": False}, "set_credit is 'control-variate', but polychromic is False"),
         (

@@ -51,12 +51,14 @@ def goals_kept(world, saved, params):
     return float(np.exp(-(share * np.log(share)).sum())), len(reached) / 2000
 
 
-# The last one is the default, the paper's four random sets and window, which is 5 steps of at most 8.
+# The last one has the paper's four random sets and window, which is 5 steps of at most 8.
 METHODS_COMPARED = {
     "reinforce": {},
     "ppo": {},
-    "poly-ppo": {"num_sets": 0, "window": -1},
-    "poly-ppo, paper's sets": {},
+    "poly-ppo": {},
+    "poly-ppo, constant weight": {"polychromic_schedule": "constant"},
+    "poly-ppo, vines, all sets": {"preset": "vines", "num_sets": 0, "window": -1},
+    "poly-ppo, paper's sets": {"preset": "vines"},
 }
 
 

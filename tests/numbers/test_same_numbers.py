@@ -22,7 +22,7 @@ SHORT = {
     "evaluation_rollouts": 4,
 }
 SHORT |= {"actor_learning_rate": 1e-4, "critic_learning_rate": 1e-3}
-SETS = {"set_size": 2}  # of groups of 4
+SETS = {"preset": "vines", "set_size": 2}  # of groups of 4
 RUNS = {
     f"{task} {method}": (task, method, {**settings, **(SETS if method == "poly-ppo" else {})})
     for task, settings in {"fourrooms": SHORT, "goto": SHORT, "triangle": {**SHORT, "minibatch_size": 72}}.items()
@@ -34,8 +34,9 @@ RUNS |= {
     "goto poly-ppo, no forks": (
         "goto",
         "poly-ppo",
-        {**SHORT, "forks_per_rollout": 0, "num_sets": 0, "set_size": 8, "window": -1},
+        {**SHORT, "preset": "vines", "forks_per_rollout": 0, "num_sets": 0, "set_size": 8, "window": -1},
     ),
+    "goto poly-ppo, control variate": ("goto", "poly-ppo", SHORT),
     "fourrooms poly-ppo, most uncertain": ("fourrooms", "poly-ppo", {**SHORT, **SETS, "fork_rule": "most-uncertain"}),
 }
 # A weight changed by one part in ten million moves some runs further than the tolerance (a convolution's output that is

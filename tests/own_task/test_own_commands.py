@@ -106,7 +106,18 @@ def test_a_missing_library_of_ones_own_is_not_blamed_on_an_extra(folder, capsys,
     assert "needs optax, which is not installed: pip install 'polychromic[rl]'" in str(ours)
     (folder / "needy.py").write_text("def rule(trunk, forks):\n    import no_such_library\n")
     monkeypatch.delitem(sys.modules, "needy", raising=False)
-    run = ["finetune", "fourrooms", "--fork-rule", "needy:rule", "--iterations", "1", "--out", "run"]
+    run = [
+        "finetune",
+        "fourrooms",
+        "--fork-rule",
+        "needy:rule",
+        "--preset",
+        "vines",
+        "--iterations",
+        "1",
+        "--out",
+        "run",
+    ]
     assert main([*run, "--configurations-per-iteration", "1"]) == 2
     told = capsys.readouterr().err
     assert "no_such_library is not installed" in told

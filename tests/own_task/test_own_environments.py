@@ -14,7 +14,7 @@ from polychromic.cli import main
 from polychromic.errors import Notice
 
 SMALL = ["--iterations", "2", "--budget", "12", "--evaluation-rollouts", "2"]
-SETS = ["--set-size", "2", "--forks-per-rollout", "0", "--normalise", "per-kind"]
+SETS = ["--set-size", "2"]
 
 
 @pytest.fixture
@@ -302,6 +302,7 @@ def test_a_faint_signal_is_told_from_python():
     )
     policy = poly.policy_for(world, hidden=(8,))
     with pytest.warns(Notice, match=r"advantages were .* hardly count; normalise = per-kind"):
-        result = poly.finetune(places, policy, **RUN)
+        result = poly.finetune(places, policy, **RUN, preset="vines")
     assert result.policy.info.made["config"]["return_range"] == (0.0, 30.0)
-    poly.finetune(places, policy, **RUN, normalise="per-kind")
+    poly.finetune(places, policy, **RUN, preset="vines", normalise="per-kind")
+    poly.finetune(places, policy, **RUN)

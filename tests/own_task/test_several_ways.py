@@ -45,7 +45,7 @@ def test_it_can_be_forked_cloned_and_finetuned_with_vines():
     base = poly.clone(world, demonstrator(), episodes=30, epochs=6, learning_rate=3e-3)
     result = poly.finetune(
         world, base, method="poly-ppo", iterations=1, configurations_per_iteration=2, rollouts_per_state=4, set_size=2,
-        forks_per_rollout=1, evaluation_rollouts=2, normalise="per-kind",
+        forks_per_rollout=1, evaluation_rollouts=2,
     )  # fmt: skip
     assert result.metrics[0]["trajectories"] == 2 * (4 + 16)
     assert result.evaluations[-1]["entropy"] == pytest.approx(result.metrics[0]["entropy"], abs=0.1)

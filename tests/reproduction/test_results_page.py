@@ -150,8 +150,8 @@ def test_without_results_nothing_is_claimed(tmp_path):
     empty = Stored(tmp_path, FULL)
     made = results_blocks(empty, {})
     verdict, searched = made.pop("verdict"), made.pop("credit")
-    assert verdict.count("| – | not run yet | – |") == verdict.count("not run yet") - 1 == 12
-    assert "**Of 12 claims: 12 not run yet.**" in verdict
+    assert verdict.count("| – | not run yet | – |") == verdict.count("not run yet") - 1 == 16
+    assert "**Of 16 claims: 16 not run yet.**" in verdict
     assert searched.endswith(" Not run yet.")
     nothing = {name: text for name, text in made.items() if "ot run yet" not in text}
     assert nothing == {"cost": "Nothing was run yet."}

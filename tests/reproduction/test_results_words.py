@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reproduction.changes import STRICT, compared_with, trained_alike
+from reproduction.credit import compared
 from reproduction.intervals import at_equal_steps, difference, metric_of
 from reproduction.lines import Stored
 from reproduction.overview import overview_blocks
@@ -178,24 +179,34 @@ def test_how_small_the_signal_of_sets_is(stored):
     assert 0.005 < ratio["n = 32, no forks"] < 0.025
 
 
-def test_what_the_page_of_set_credit_says_of_the_screening(stored):
+def test_what_the_page_of_set_credit_says(stored):
     told = " ".join((ROOT / "docs/set-credit.md").read_text(encoding="utf-8").split())
     found = {one.label: one for one in scores({task: stored.lines(SCREENING, task) for task in ("goto", "synthseq")})}
     more = {label: f"{100 * (one.strategies - 1):.0f}" for label, one in found.items()}
-    lost = {label: f"{-100 * one.success:.0f}" for label, one in found.items()}
-    assert (
-        f"sets of 4 kept {more['control-variate']} % (`control-variate`) and {more['critic']} % (`critic`) more" in told
-    )
-    assert f"{lost['control-variate']} and {lost['critic']} points of success behind PPO" in told
-    fast, both = "critic, learning rate × 3", "control-variate, annealed, learning rate × 3"
-    assert f"brings `critic` to {lost[fast]} points behind, with {more[fast]} % more" in told
-    assert f"ends {lost[both].removeprefix('-')} points ahead, with {more[both]} % more" in told
-    assert found[both].success > 0
     of_ppo = [one.strategies for one in found.values() if one.method == "ppo"]
-    assert f"entropy bonus keeps at most {100 * (max(of_ppo) - 1):.0f} % more" in told
-    assert f"(n = 64: {more['control-variate, n = 64']} and {more['critic, n = 64']} %)" in told
+    assert f"entropy bonus kept at most {100 * (max(of_ppo) - 1):.0f} % more" in told
+    assert f"(n = 64: {more['control-variate, n = 64']} and {more['critic, n = 64']} % more" in told
     best = [one.strategies for one in found.values() if "best of" in one.label]
     assert f"`best-of` kept at most {100 * (max(best) - 1):.0f} % more" in told
     sets = [one for one in found.values() if one.method != "ppo"]
-    assert f"{len(sets)} settings of sets and three of PPO" in told
+    assert f"{len(sets)} of sets and three of PPO" in told
     assert len(of_ppo) == 4
+
+
+def kept(stored):
+    """By task, the setting that is the default against PPO."""
+    return {
+        task: next(one for one in own if one.line.label == "control-variate, annealed, learning rate × 3")
+        for task, own in compared(stored).items()
+    }
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/set-credit.md"])
+def test_what_the_default_keeps(stored, page):
+    told = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    more = {task: f"{100 * (one.equal.strategies.mean - 1):.0f}" for task, one in kept(stored).items()}
+    goto, boss, synth = (more[task] for task in ("goto", "bosslevel", "synthseq"))
+    assert f"{goto} % more on GoTo, {boss} % on BossLevel, {synth} % on SynthSeq" in told
+    assert [task for task, one in kept(stored).items() if one.bar == "earned"] == ["goto", "bosslevel"]
+    assert all(one.equal.strategies.low > 1 and abs(one.success.mean) < 0.03 for one in kept(stored).values())
+    assert all(one.success.low < 0 < one.success.high for one in kept(stored).values())

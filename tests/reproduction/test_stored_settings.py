@@ -93,7 +93,9 @@ def test_every_stored_result_is_what_would_be_run_today(plan):
 
 
 def test_results_from_before_set_credit_are_of_the_paper_s_window():
-    record = next(one for one in Results(ROOT / "results" / "runs.json").cells.values() if one["method"] == "poly-ppo")
-    assert record["config"]["set_credit"] == "window"
+    cells = Results(ROOT / "results" / "runs.json").cells.values()
+    before = [one for one in cells if one["method"] == "poly-ppo" and "set_credit" not in one["settings"]]
+    assert {one["config"]["set_credit"] for one in before if "config" in one} == {"window"}
+    assert {one["config"]["polychromic_schedule"] for one in before if "config" in one} == {"constant"}
     raw = json.loads((ROOT / "results" / "runs.json").read_text())["cells"]
     assert any("set_credit" not in one.get("config", {}) for one in raw)

@@ -178,6 +178,7 @@ def test_every_method_runs_through_the_same_loop(world, shallow, method):
 def test_the_closed_form_on_one_group_learns_to_answer_in_different_ways(world, shallow):
     config = make_config(
         "poly-ppo",
+        preset="vines",
         iterations=60,
         budget=32,
         rollouts_per_state=0,

@@ -29,8 +29,8 @@ Schedule = Literal["constant", "linear", "cosine"]
 class Config:
     """Every choice of a run.
 
-    Defaults are the paper's values, or this project's readings where it gives none; on the tasks of the paper
-    `make_config` puts the settings in their place that a search found to be better.
+    Defaults are the paper's values, or this project's readings where it gives none. `make_config` puts those of the
+    method in their place, and on the tasks of the paper the settings that a search found to be better.
     """
 
     method: str = "poly-ppo"
@@ -65,7 +65,7 @@ class Config:
     """n: trajectories in a set."""
     num_sets: int = 4
     """M: random sets per group. 0: all subsets, exactly (in closed form for the default objective and diversity); of
-    more than 2,000 that are compared by places or features, 2,000 are drawn."""
+    more than 2,000 that are compared by places or features, and of more than a million others, 2,000 are drawn."""
     set_former: str = "random"
     """random, disjoint (a partition of the group), or your own package.module:function."""
     credit: Literal["sum", "mean", "last"] = "sum"
@@ -158,20 +158,28 @@ class Config:
         return self.group_size + self.group_size**2 * self.forks_per_rollout
 
 
-# What each method changes. PPO has no vines and no sets; Poly-PPO is PPO plus vines plus set advantages.
+# What each method changes. PPO has no vines and no sets; Poly-PPO is PPO plus set credit. The way that sets reach the
+# steps is what docs/results-study.md found to keep more strategies at PPO's success; the paper's is a preset.
 _NO_SETS: dict[str, Any] = {"polychromic": False, "rollouts_per_state": 0, "forks_per_rollout": 0}
 METHODS: dict[str, dict[str, Any]] = {
     "ppo": _NO_SETS,
-    "poly-ppo": {},
+    "poly-ppo": {
+        "forks_per_rollout": 0,
+        "num_sets": 0,
+        "set_credit": "control-variate",
+        "polychromic_schedule": "linear",
+    },
     "reinforce": {**_NO_SETS, "advantage": "return", "clip": 0.0, "epochs": 1, "kl_coefficient": 0.0},
     "grpo": {**_NO_SETS, "advantage": "grpo", "normalise": "none"},
     "rloo": {**_NO_SETS, "advantage": "rloo", "normalise": "none"},
 }
 METHODS |= {f"{name}-ucb": {**changes, "ucb": 0.1} for name, changes in list(METHODS.items())}
 
-# Presets of readings. 'paper' takes the table of hyperparameters and the pseudocode literally, whatever the defaults.
+# Presets of readings. 'vines' has the paper's vines and window, with the settings of this project elsewhere. 'paper'
+# takes the table of hyperparameters and the pseudocode literally, whatever the defaults.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
+    "vines": {},
     "paper": {
         "budget": 136,
         "configurations_per_iteration": 1,
@@ -188,22 +196,30 @@ PRESETS: dict[str, dict[str, Any]] = {
         "value_target": "gae",
     },
 }
-# The same for sets and vines, which the other methods do not have. Literally only vines are filed under rollout states,
-# and each set overwrites the advantages of its members.
-_PAPER_SETS: dict[str, Any] = {
-    "rollouts_per_state": 8,
+# The same for sets and vines, which the other methods do not have.
+VINES: dict[str, Any] = {
     "forks_per_rollout": 2,
-    "fork_rule": "spaced",
-    "set_size": 4,
     "num_sets": 4,
-    "set_former": "random",
-    "objective": "polychromic",
-    "diversity": "distinct",
-    "polychromic_weight": 1.0,
-    "initial_states_form_groups": False,
-    "places_include_prefix": False,
-    "credit": "last",
     "set_credit": "window",
+    "polychromic_schedule": "constant",
+}
+# Literally only vines are filed under rollout states, and each set overwrites the advantages of its members.
+_OF_SETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "vines": VINES,
+    "paper": {
+        **VINES,
+        "rollouts_per_state": 8,
+        "fork_rule": "spaced",
+        "set_size": 4,
+        "set_former": "random",
+        "objective": "polychromic",
+        "diversity": "distinct",
+        "polychromic_weight": 1.0,
+        "initial_states_form_groups": False,
+        "places_include_prefix": False,
+        "credit": "last",
+    },
 }
 
 
@@ -213,8 +229,8 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
     Args:
         method: one of `METHODS`.
         task: a task whose own settings to take (`TaskSpec.settings`); anything else has none.
-        preset: 'default' (on the paper's grid tasks the settings of a search), or 'paper' for the paper's values
-            whatever the defaults are.
+        preset: 'default' (on the paper's grid tasks the settings of a search), 'vines' for the paper's vines and
+            window with such settings, or 'paper' for the paper's values whatever the defaults are.
         changes: any field of `Config`.
     """
     if not isinstance(method, str) or method not in METHODS:
@@ -225,7 +241,9 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
     for name in changes:
         if name not in known:
             raise UserError(f"{name} is not a setting; {nearest(name, known)}".rstrip("; "))
-    readings = {**PRESETS[preset], **(_PAPER_SETS if preset == "paper" and method.startswith("poly") else {})}
+    readings = {**PRESETS[preset], **METHODS[method], **(_OF_SETS[preset] if method.startswith("poly") else {})}
+    if changes.get("polychromic") is False:
+        readings["set_credit"] = Config.set_credit  # without sets there is no other
     spec = find_spec(task) if task else None
     good_here = spec.settings_for(method, preset, changes) if spec else {}
     for name in good_here:
@@ -233,10 +251,16 @@ def make_config(method: str = "poly-ppo", task: str = "", *, preset: str = "defa
             raise UserError(
                 f"the settings of task '{task}' have {name}, which is not a setting; {nearest(name, known)}"
             )
-    config = Config(**{**readings, **METHODS[method], **good_here, **changes, "method": method})
+    config = Config(**{**readings, **good_here, **changes, "method": method})
     if config.set_credit != "window" and changes.get("window", -1) != -1:
         raise UserError(
-            f"window is {config.window}, but set_credit is {config.set_credit!r}; it has none: leave it out"
+            f"window is {config.window}, but set_credit is {config.set_credit!r}, which has none: leave it out, "
+            "or give set_credit = 'window'"
+        )
+    if config.fork_rule != Config.fork_rule and config.forks_per_rollout == 0:
+        raise UserError(
+            f"fork_rule is {config.fork_rule!r}, but forks_per_rollout is 0: there are no forks; "
+            "give forks_per_rollout = 2, or leave it out"
         )
     return config
 

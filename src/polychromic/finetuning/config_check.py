@@ -25,7 +25,6 @@ NAMED_FUNCTIONS: dict[str, tuple[str, ...]] = {
 }
 # Objectives whose average over all sets needs no enumeration, with the diversities that this holds for (None: any).
 CLOSED_FORMS: dict[str, tuple[str, ...] | None] = {"polychromic": ("distinct",), "mean-return": None, "best-of": None}
-MOST_SETS = 1_000_000
 
 _AT_LEAST: dict[str, int] = {
     **dict.fromkeys(("iterations", "budget", "configurations_per_iteration", "epochs"), 1),
@@ -150,7 +149,7 @@ def check_together(config: Any, methods: dict[str, dict[str, Any]]) -> None:
             "forks_per_rollout is 0 and initial_states_form_groups is False: no group is left for set advantages"
         )
     if config.num_sets == 0:
-        _check_all_sets(config, size)
+        _check_all_sets(config)
     elif config.set_former == "disjoint":
         parts = size // config.set_size
         if size % config.set_size or parts < 2:
@@ -227,20 +226,13 @@ def _check_leave_one_out(config: Any, size: int) -> None:
         )
 
 
-def _check_all_sets(config: Any, size: int) -> None:
+def _check_all_sets(config: Any) -> None:
     for name, default in (("credit", "sum"), ("set_former", "random")):
         value = getattr(config, name)
         if value != default and (name, value) != ("credit", "mean"):  # over all sets 'mean' and 'sum' are the same
             raise UserError(
                 f"{name} is {value!r}, but num_sets = 0 takes all sets: give num_sets, or {name} = {default!r}"
             )
-    enumerated = not has_closed_form(config) and config.diversity not in GRADED
-    if enumerated and math.comb(size, config.set_size) > MOST_SETS:
-        raise UserError(
-            f"num_sets is 0, but objective = {config.objective!r} with diversity = {config.diversity!r} has no closed "
-            f"form and {size} rollouts have {math.comb(size, config.set_size):.3g} sets of set_size = "
-            f"{config.set_size}, more than {MOST_SETS:,}; give num_sets, a smaller set_size or fewer rollouts_per_state"
-        )
 
 
 def has_closed_form(config: Any) -> bool:

@@ -11,31 +11,32 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-_SEARCHED: dict[str, dict[str, dict[str, Any]]] = {  # by task and method; "ucb" is that of the method with -ucb
+VINES = "poly-ppo with vines"
+
+
+def _searched(rate: float, kl: float, ucb: float) -> dict[str, Any]:
+    return {"actor_learning_rate": rate, "kl_coefficient": kl, "configurations_per_iteration": 8, "ucb": ucb}
+
+
+# By task and method; "ucb" is that of the method with -ucb. Poly-PPO without vines was not searched for: it has PPO's
+# settings with three times its learning rate (docs/results-study.md).
+_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "goto": {
-        "ppo": {"actor_learning_rate": 3e-5, "kl_coefficient": 0.01, "configurations_per_iteration": 8, "ucb": 0.01},
-        "poly-ppo": {
-            "actor_learning_rate": 9e-5,
-            "kl_coefficient": 0.1,
-            "configurations_per_iteration": 8,
-            "ucb": 0.01,
-        },
+        "ppo": _searched(3e-5, kl=0.01, ucb=0.01),
+        "poly-ppo": _searched(9e-5, kl=0.01, ucb=0.01),
+        VINES: _searched(9e-5, kl=0.1, ucb=0.01),
         "reinforce": {"actor_learning_rate": 2e-5, "configurations_per_iteration": 1, "ucb": 0.03},
     },
     "fourrooms": {
-        "ppo": {"actor_learning_rate": 9e-5, "kl_coefficient": 0.05, "configurations_per_iteration": 8, "ucb": 0.01},
-        "poly-ppo": {
-            "actor_learning_rate": 9e-5,
-            "kl_coefficient": 0.1,
-            "configurations_per_iteration": 8,
-            "ucb": 0.01,
-        },
+        "ppo": _searched(9e-5, kl=0.05, ucb=0.01),
+        "poly-ppo": _searched(2.7e-4, kl=0.05, ucb=0.01),
+        VINES: _searched(9e-5, kl=0.1, ucb=0.01),
         "reinforce": {"actor_learning_rate": 3e-5, "configurations_per_iteration": 1, "ucb": 0.01},
     },
 }
 # Tasks that use GoTo's settings, and by method the factor of its learning rate where another one scored better.
 _LIKE_GOTO: dict[str, dict[str, float]] = {
-    "pickup": {"ppo": 3.0, "poly-ppo": 3.0, "reinforce": 1 / 3},
+    "pickup": {"ppo": 3.0, VINES: 3.0, "reinforce": 1 / 3},
     "synthseq": {"reinforce": 1 / 3},
     "bosslevel": {"ppo": 3.0, "reinforce": 1 / 3},
 }
@@ -45,22 +46,23 @@ CRITIC = 10.0  # times the actor's learning rate, as in the paper
 
 
 def grid_settings(task: str, method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a grid task: the paper's window, and by default the settings found by the search."""
-    return {"window": 5, **(tuned_settings(task, method, changes) if preset == "default" else {})}
+    """The settings of a grid task: the paper's window, and but for the paper's preset the settings of the search."""
+    return {"window": 5, **({} if preset == "paper" else tuned_settings(task, method, preset, changes))}
 
 
-def tuned_settings(task: str, method: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+def tuned_settings(task: str, method: str, preset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The default settings of a method on a task; empty if there was no search.
 
     changes: the user's own settings. Dependent settings follow: the same number of trajectories with another number of
     configurations, as many evaluations in a longer run, the critic's learning rate with the actor's. A change that is
     not a number is left to the checks of `Config`, which name it.
     """
-    plain, searched = method.removesuffix("-ucb"), "goto" if task in _LIKE_GOTO else task
-    if plain not in _SEARCHED.get(searched, {}):
+    searched, plain = "goto" if task in _LIKE_GOTO else task, method.removesuffix("-ucb")
+    row = VINES if (plain, preset) == ("poly-ppo", "vines") else plain
+    if row not in _SETTINGS.get(searched, {}):
         return {}
-    settings = dict(_SEARCHED[searched][plain])
-    factor = _LIKE_GOTO.get(task, {}).get(plain, 1.0)
+    settings = dict(_SETTINGS[searched][row])
+    factor = _LIKE_GOTO.get(task, {}).get(row, 1.0)
     settings["actor_learning_rate"] = _rounded(factor * settings["actor_learning_rate"])
     if plain == method:
         del settings["ucb"]

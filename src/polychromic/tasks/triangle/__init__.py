@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from polychromic.envs.registry import Later, Metric, Section, TaskSpec, Viewer, register
+
+
+def _settings(method: str, _preset: str, _changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The paper's vines: other ways of set credit were not tried here. A window of 0: answers are a few tokens long."""
+    from polychromic.finetuning.config import VINES  # here, as it asks the registry for tasks
+
+    return {"window": 0, **(VINES if method.startswith("poly") else {})}
+
 
 register(
     TaskSpec(
@@ -11,7 +22,7 @@ register(
         about="name a triangle of a hidden graph, token by token",
         title="Triangle discovery",
         base_policy="triangle",
-        settings={"window": 0},  # answers are a few tokens long
+        settings=_settings,
         attempts=1000,
         metrics=(
             Metric(
