@@ -64,6 +64,7 @@ def soak(scratch: Path, kills: int, iterations: int, method: str) -> dict[str, o
             "--checkpoint-every": CHECKPOINT_EVERY,
             "--evaluate-every": 40,
             "--evaluation-rollouts": 2,
+            "--preset": "vines",
             "--budget": 21,  # 3 trunks, 2 forks each, 3 vines per fork: small iterations, so that many kills fit in
             "--set-size": 2,
             "--method": method,

@@ -25,9 +25,9 @@ Scored = Literal["in full", "greedily too", "briefly"]
 Seeds = Literal["all", "pair", "further", "more", "two", "apart"]
 APART = 100
 # Settings that do not affect learning, only what is recorded.
+WATCHING = ("evaluate_every", "evaluation_rollouts", "checkpoint_every", "kept_policies")
 # Plans pin what used to be the default. Results from before it changed do not name it.
 ONCE_DEFAULT = {"set_credit": "window", "polychromic_schedule": "constant"}
-WATCHING = ("evaluate_every", "evaluation_rollouts", "checkpoint_every", "kept_policies")
 MUST_BE_CHOSEN = ("ppo", "poly-ppo")
 CHECKPOINTS = 40  # per run: the averaged policies come from its last tenth
 

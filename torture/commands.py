@@ -18,7 +18,7 @@ from polychromic.sweep.run_cell import one_thread
 FINETUNE = [
     "fourrooms", "--iterations", "4", "--configurations-per-iteration", "1", "--checkpoint-every", "2",
     "--evaluate-every", "2", "--evaluation-rollouts", "2", "--budget", "21", "--set-size", "2",
-    "--method", "poly-ppo-ucb",
+    "--method", "poly-ppo-ucb", "--preset", "vines",
 ]  # fmt: skip
 SETTINGS = {
     "iterations": 4, "budget": 20, "rollouts_per_state": 4, "forks_per_rollout": 1, "set_size": 2,

@@ -60,7 +60,7 @@ def test_the_verdicts_on_grids_have_the_measured_numbers(title, task, claim, met
         measured(task, CHOSEN, metric),
     )
     sides = [1 if "[+" in cell else -1 if ", −" in cell else 0 for cell in (literal, tuned)]
-    words = {(1, 0): "confirmed; tuned, not resolved", (1, 1): "confirmed", (-1, -1): "contradicted"}
+    words = {(1, 0): "confirmed; tuned, not resolved", (1, 1): "direction confirmed", (-1, -1): "contradicted"}
     assert verdict.startswith(words.get(tuple(sides), "not resolved"))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from reproduction.changes import STRICT, compared_with, trained_alike
 from reproduction.credit import compared
+from reproduction.equal_success import STRATEGIES, at_equal_success, common_range, curves_with
 from reproduction.intervals import at_equal_steps, difference, metric_of
 from reproduction.lines import Stored
 from reproduction.overview import overview_blocks
@@ -199,6 +200,24 @@ def kept(stored):
         task: next(one for one in own if one.line.label == "control-variate, annealed, learning rate × 3")
         for task, own in compared(stored).items()
     }
+
+
+def test_what_the_default_has_at_the_end(stored):
+    told = " ".join((ROOT / "docs/set-credit.md").read_text(encoding="utf-8").split())
+    more = {}
+    for task, one in kept(stored).items():
+        ends = [
+            np.mean([curve["distinct_successful_strategies"][-1] for curve in curves_with(records, [STRATEGIES])])
+            for records in (one.line.records, one.ppo.records)
+        ]
+        more[task] = f"{100 * (ends[0] / ends[1] - 1):.0f}"
+        shared = common_range([one.ppo.records, *(other.line.records for other in compared(stored)[task])])
+        if task != "synthseq":
+            assert (
+                at_equal_success(one.line.records, one.ppo.records, shared).strategies.mean < one.equal.strategies.mean
+            )
+    goto, boss, synth = (more[task] for task in ("goto", "bosslevel", "synthseq"))
+    assert f"the default has {goto} % more on GoTo, {boss} % on BossLevel and {synth} % on SynthSeq" in told
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/set-credit.md"])

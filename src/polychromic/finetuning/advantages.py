@@ -158,20 +158,20 @@ def _in_windows(rollouts: Rollouts, config: Config, scored: _Scored, base: NDArr
 
 def _on_trajectories(rollouts: Rollouts, config: Config, scored: _Scored, base: NDArray[np.float64]) -> _Spread:
     """u_i at all steps of each member."""
-    credit = config.set_size * scored.advantages
+    credit = _span(config) * config.set_size * scored.advantages
     by_step, inside = _spread_over_windows(rollouts, credit, -1)
     return by_step, inside, {**_sizes(by_step[inside], base), "set_credit_std": float(credit.std())}
 
 
 def _with_control_variate(rollouts: Rollouts, config: Config, scored: _Scored, base: NDArray[np.float64]) -> _Spread:
     """α · GAE_t + u_i − α (R_i − R̄) at all steps of each member."""
-    credit = config.set_size * scored.advantages
+    credit = _span(config) * config.set_size * scored.advantages
     returns = _control_returns(rollouts, config)[rollouts.groups]
     if config.control_variate == "in-group":
         alpha = np.broadcast_to(slopes(credit, returns)[:, None], returns.shape)
         mean = returns.mean(axis=1, keepdims=True)
     else:
-        alpha = leave_one_out_slopes(scored.without(), returns, config.set_size)
+        alpha = leave_one_out_slopes(_span(config) * scored.without(), returns, config.set_size)
         mean = mean_of_others(returns)
     residual, inside = _spread_over_windows(rollouts, credit - alpha * (returns - mean), -1)
     slope, _ = _spread_over_windows(rollouts, alpha, -1)
@@ -185,7 +185,7 @@ def _with_control_variate(rollouts: Rollouts, config: Config, scored: _Scored, b
 
 def _through_the_critic(rollouts: Rollouts, config: Config, scored: _Scored, weight: float) -> StepAdvantages:
     """GAE and value targets as if u_i were the only reward of i, at its last step; or, by weight, a mixture of both."""
-    credit = config.set_size * scored.advantages
+    credit = _span(config) * config.set_size * scored.advantages
     paid = np.zeros(rollouts.num_trajectories)
     paid[rollouts.groups] = credit
     rewards = (1 - weight) * rollouts.rewards.astype(np.float64)
@@ -200,6 +200,12 @@ def _through_the_critic(rollouts: Rollouts, config: Config, scored: _Scored, wei
         "set_credit_std": float(credit.std()),
     }
     return StepAdvantages(base, value_targets, np.ones(rollouts.num_steps, bool), stats)
+
+
+def _span(config: Config) -> float:
+    """What a return of 1 is worth in rewards, so that credit and GAE, which are mixed, have the same unit."""
+    low, high = config.return_range
+    return high - low if config.return_map in ("range", "clipped") else 1.0
 
 
 def _sizes(by_sets: NDArray[np.float64], base: NDArray[np.float64]) -> dict[str, float]:

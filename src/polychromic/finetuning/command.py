@@ -51,7 +51,8 @@ class Arguments:
     settings: Path | None = None
     """A TOML or JSON file of settings (names as below, with underscores); options on the command line win."""
     preset: str = "default"
-    """default (on the paper's grid tasks, settings found by a search), or paper: its table and pseudocode literally."""
+    """default (on the paper's grid tasks, settings found by a search); vines: with the paper's vines and window; paper:
+    its table and pseudocode literally."""
     horizon: int = 0
     """H: maximum steps of an episode. 0: 100 on grid levels, 9 tokens for triangle."""
     time_penalty: float | None = None

@@ -46,7 +46,8 @@ class Config:
     configurations_per_iteration: int = 1
     """Configurations played in an iteration, each with its own budget; a shuffled cycle visits all equally often."""
     rollouts_per_state: int = 0
-    """N: trunks of a configuration, and vines from each fork. 0: as many as the budget allows, the paper's 8."""
+    """N: trunks of a configuration, and vines from each fork. 0: as many as the budget allows, 136 without
+    forks, 8 with two."""
     forks_per_rollout: int = 2
     """p: rollout states along each trunk; N + N²p must fit into the budget. 0: no vines."""
     fork_rule: str = "spaced"
@@ -60,12 +61,12 @@ class Config:
 
     # ---- set advantages
     polychromic: bool = True
-    """Whether groups get polychromic advantages at all; without them poly-ppo is ppo on vines."""
+    """Whether groups get polychromic advantages at all; without them poly-ppo is ppo, on vines if there are forks."""
     set_size: int = 4
     """n: trajectories in a set."""
     num_sets: int = 4
-    """M: random sets per group. 0: all subsets, exactly (in closed form for the default objective and diversity); of
-    more than 2,000 that are compared by places or features, and of more than a million others, 2,000 are drawn."""
+    """M: random sets per group. 0: all subsets, exactly (in closed form for the default objective and diversity);
+    without a closed form 2,000 are drawn where there are more."""
     set_former: str = "random"
     """random, disjoint (a partition of the group), or your own package.module:function."""
     credit: Literal["sum", "mean", "last"] = "sum"

@@ -182,7 +182,7 @@ def _check_set_credit(config: Any, size: int) -> None:
     if config.normalise == "per-kind":
         raise UserError(
             f"normalise is 'per-kind', but set_credit = {rule!r} leaves one kind of steps; "
-            "give 'joint', 'minibatch' or 'none'"
+            "give 'joint', 'minibatch' or 'none', or set_credit = 'window'"
         )
     if rule == "trajectory":
         return

@@ -25,7 +25,7 @@ from polychromic.core.diversity import (
     mean_pairwise_distance,
     vendi_diversity,
 )
-from polychromic.core.sets import MOST_ENUMERATED_SETS, MOST_GRADED_SETS
+from polychromic.core.sets import MOST_GRADED_SETS
 from polychromic.envs.protocol import World
 from polychromic.errors import UserError
 from polychromic.finetuning.config import Config, load_callable
@@ -84,15 +84,9 @@ def _read_by(function: Callable[..., Any]) -> Reads:
 
 
 def sets_to_draw(config: Config) -> int:
-    """How many sets of a group are drawn; 0 where all of them are taken.
-
-    All of more than 2,000 sets that are compared by places or features, or of more than a million by labels, would take
-    too long: 2,000 are drawn.
-    """
-    if config.num_sets or has_closed_form(config):
-        return config.num_sets
-    most = MOST_ENUMERATED_SETS if diversity_of(config).reads == "labels" else MOST_GRADED_SETS
-    return MOST_GRADED_SETS if comb(config.group_size, config.set_size) > most else 0
+    """How many sets of a group are drawn; 0 where all of them are taken: without a closed form 2,000 at most."""
+    many = not has_closed_form(config) and comb(config.group_size, config.set_size) > MOST_GRADED_SETS
+    return MOST_GRADED_SETS if config.num_sets == 0 and many else config.num_sets
 
 
 def check_diversity(world: World, config: Config) -> None:
