@@ -142,7 +142,6 @@ lake = poly.task_from_gymnasium(
 )  # fmt: skip
 taxi = poly.task_from_gymnasium(
     TAXI, name="taxi", seeds=range(2), place=state_number, horizon=15, attempts=4, demonstrations=episodes,
-    settings={"normalise": "per-kind"},
     fork="none",
 )  # fmt: skip
 rooms = poly.task_from_gymnasium(

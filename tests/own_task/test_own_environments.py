@@ -205,7 +205,7 @@ def test_a_world_that_cannot_be_forked_says_so_and_hands_rows_on():
     policy = poly.policy_for(places, hidden=(8,))
     with pytest.warns(Notice, match=r"returns span .* taking"):
         result = poly.finetune(
-            places, policy, iterations=1, budget=6, set_size=2, evaluation_rollouts=1, normalise="per-kind"
+            places, policy, preset="vines", iterations=1, budget=6, set_size=2, evaluation_rollouts=1
         )
     assert result.policy.info.made["config"]["forks_per_rollout"] == 0
     with pytest.raises(poly.UserError, match="forks_per_rollout is 1, but this world cannot be forked"):
