@@ -326,3 +326,16 @@ def test_what_was_collected_gets_the_advantages_of_its_groups_in_the_window_and_
     config = make_config("poly-ppo", preset="vines", num_sets=0, window=5)
     normalised = estimate(rollouts, config, np.random.default_rng(0))
     np.testing.assert_allclose(normalised.advantages, (expected - expected.mean()) / expected.std(), atol=1e-4)
+
+
+@pytest.mark.parametrize("set_credit", ["trajectory", "critic", "control-variate"])
+def test_set_credit_has_the_unit_of_the_rewards(set_credit):
+    found = []
+    for unit in (1.0, 200.0):
+        rewards = [unit * reward for reward in FOUR["rewards"]]
+        rollouts = hand_made(**{**FOUR, "rewards": rewards}, values=unit * np.linspace(0, 0.8, 9))
+        config = make_config(
+            set_size=2, rollouts_per_state=4, normalise="none", set_credit=set_credit, return_range=(0, unit)
+        )
+        found.append(estimate(rollouts, config, np.random.default_rng(0), progress=0.5).advantages)
+    np.testing.assert_allclose(found[1], 200 * found[0], rtol=1e-4, atol=1e-4)
