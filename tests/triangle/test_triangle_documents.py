@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from reproduction.lines import Stored
 from reproduction.page import triangle_blocks
 from reproduction.plan import Chosen, expand
-from reproduction.plans import FULL, TRIANGLE
-from reproduction.triangles import at_validity
+from reproduction.plans import FULL, TRIANGLE, TRIANGLE_VINES
+from reproduction.triangles import at_temperature, at_validity
 
 from polychromic.tasks.triangle.graphs import graph_of
 
@@ -25,6 +26,21 @@ def test_the_table_of_the_study_shows_its_results():
         assert len(part.splitlines()) == 2 + len(run) + 1  # the base policy is there twice
     [iterations] = {record["settings"]["iterations"] for line in run[1:] for record in line.records}
     assert f"{iterations} iterations" in PAGE
+
+
+def test_what_the_page_says_about_ucb():
+    assert "PPO and REINFORCE with it end on a handful of triangles" in PAGE
+    lines = {line.label: line for line in Stored(ROOT / "results", FULL).lines(TRIANGLE, "triangle")}
+
+    def mean(label, metric):
+        return np.mean([at_temperature(record["points"], 1.0)[metric] for record in lines[label].records])
+
+    assert mean("PPO with UCB", "distinct_of_1000") < 6
+    assert mean("REINFORCE with UCB", "distinct_of_1000") < 6
+    for metric in ("validity", "distinct_of_1000"):
+        assert mean("Poly-PPO, vines, with UCB", metric) < mean(TRIANGLE_VINES, metric)
+    with_ucb = [record for line in lines.values() if line.method.endswith("-ucb") for record in line.records]
+    assert {record["config"]["ucb"] for record in with_ucb} == {0.1}
 
 
 def test_the_settings_of_the_study_are_settings():
