@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from reproduction.plans import (
 )
 from reproduction.words import enough
 
+# The system may have matplotlib's fonts in another version, whose glyphs have other numbers in the file.
+os.environ["MPL_IGNORE_SYSTEM_FONTS"] = "1"
 # One colour per method everywhere, as in reports (page.css), readable by colour-blind readers; UCB is dashed.
 COLOURS = {"reinforce": "#00856a", "ppo": "#0072b2", "poly-ppo": "#d55e00", PRETRAINED: "#6b7480"}
 AGAINST = {"trajectories": "trajectories", "steps": "environment steps"}

@@ -85,8 +85,6 @@ def test_every_stored_result_is_what_would_be_run_today(plan):
     absent = [one.cell for one in missing(planned, results, Path("nowhere"))]
     may_lack = {  # plans that were not run to their end
         "tables": lambda cell: cell.task in ("pickup", "synthseq", "bosslevel"),
-        "triangle": lambda cell: cell.method.endswith("-ucb"),
-        "credit": lambda cell: cell.task == "bosslevel",
         "convergence": lambda _: True,
     }
     assert [cell.name for cell in absent if not may_lack.get(plan.name, lambda _: False)(cell)] == []
