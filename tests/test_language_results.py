@@ -48,7 +48,7 @@ def test_the_readme_says_what_the_demonstration_found():
     for page in ("README.md", "docs/language-models.md"):
         text = " ".join((ROOT / page).read_text("utf-8").split())
         assert f"{stock} after stock GRPO ({always} right), {sets} after polychromic training ({mostly})" in text
-        assert f"{cooler} at a temperature of 0.6 ({often})" in text
+        assert f"{cooler} at temperature 0.6 ({often})" in text
 
 
 def test_the_demonstration_earns_its_claim():

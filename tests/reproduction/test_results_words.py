@@ -11,7 +11,7 @@ from reproduction.equal_success import STRATEGIES, at_equal_success, common_rang
 from reproduction.intervals import at_equal_steps, difference, metric_of
 from reproduction.lines import Stored
 from reproduction.overview import overview_blocks
-from reproduction.plans import CHOSEN, FULL, PAPER, SCREENING, STUDY, TABLES, TRIANGLE
+from reproduction.plans import CHOSEN, FULL, PAPER, SCREENING, STUDY, TABLES, TASKS, TRIANGLE
 from reproduction.screening import scores
 
 from polychromic.sweep.cells import PRETRAINED
@@ -75,18 +75,58 @@ def test_one_configuration_an_iteration_and_no_vines(stored):
     assert [f"{100 * gap.mean:.1f}" for gap in changes.values() if gap.low > 0] == [said]
 
 
-def test_at_equal_steps(stored):
-    gaps = {}
-    for task in ("goto", "fourrooms"):
-        lines = tables(stored, task, CHOSEN)
-        _, gaps[task] = at_equal_steps(lines["poly-ppo"], lines["ppo"], "success")
-    assert gaps["goto"].low < 0 < gaps["goto"].high  # "level with it on GoTo"
-    assert gaps["fourrooms"].low > 0
+def titles(gaps, clear):
+    """The tasks whose difference is on one side of zero, as the page names them."""
+    return [TASKS[task].title for task, gap in gaps.items() if clear(gap)]
+
+
+def test_where_poly_ppo_is_behind_and_ahead(stored):
+    by_task = {task: tables(stored, task, CHOSEN) for task in TABLES.tasks(FULL)}
+    gaps = {task: difference(own["poly-ppo"], own["ppo"], "success") for task, own in by_task.items()}
+    assert titles(gaps, lambda gap: gap.high < 0) == ["GoTo", "Pickup", "BossLevel"]
+    assert not titles(gaps, lambda gap: gap.low > 0)
+    assert "At equal trajectories Poly-PPO is behind PPO on GoTo, Pickup and BossLevel and ahead nowhere" in PAGE
+    steps = {task: at_equal_steps(own["poly-ppo"], own["ppo"], "success")[1] for task, own in by_task.items()}
+    assert titles(steps, lambda gap: gap.high < 0) == ["Pickup"]
+    assert titles(steps, lambda gap: gap.low > 0) == ["FourRooms", "SynthSeq"]
+    assert "At equal steps it is ahead on FourRooms and SynthSeq and behind on Pickup alone" in PAGE
     told = overview_blocks(stored, {})["best"]
-    for title, task in (("GoTo", "goto"), ("FourRooms", "fourrooms")):
-        row = next(line for line in told.splitlines() if line.startswith(f"| {title} |"))
-        bold = "**" if gaps[task].low > 0 else ""
-        assert f"| {bold}{100 * gaps[task].mean:+.1f} [" in row
+    for task, gap in steps.items():
+        row = next(line for line in told.splitlines() if line.startswith(f"| {TASKS[task].title} |"))
+        bold = "**" if gap.clear else ""
+        assert f"| {bold}{100 * gap.mean:+.1f} [".replace("-", "−") in row
+    methods = ("ppo", "poly-ppo", "reinforce")
+    memory = [difference(own[f"{name}-ucb"], own[name], "success") for own in by_task.values() for name in methods]
+    assert len(memory) == 15
+    assert not any(gap.low > 0 for gap in memory)
+    assert "No gain from UCB is resolved" in PAGE
+
+
+def test_what_more_attempts_and_other_starts_show(stored):
+    by_task = {task: tables(stored, task, CHOSEN) for task in TABLES.tasks(FULL)}
+
+    def gaps(metric, method, other):
+        return {task: difference(own[method], own[other], metric) for task, own in by_task.items()}
+
+    last = "pass@128"
+    assert titles(gaps(last, "poly-ppo", "ppo"), lambda gap: gap.low > 0) == ["BossLevel"]
+    assert not titles(gaps(last, "ppo", PRETRAINED), lambda gap: gap.high < 0)
+    assert titles(gaps(last, "poly-ppo", PRETRAINED), lambda gap: gap.high < 0) == ["Pickup"]
+    assert "BossLevel alone shows Poly-PPO above PPO. That PPO solves less than the pretrained policy is" in PAGE
+    assert "resolved on no task; on Pickup it is Poly-PPO that does" in PAGE
+    assert all(gap.low > 0 for gap in gaps("perturbed", "ppo", PRETRAINED).values())
+    assert "tuned PPO is above the pretrained policy on all five tasks" in PAGE
+
+
+def test_what_poly_ppo_keeps_at_equal_success(stored):
+    more = {}
+    for task in ("synthseq", "bosslevel", "pickup"):
+        own = tables(stored, task, CHOSEN)
+        more[task] = at_equal_success(own["poly-ppo"], own["ppo"]).strategies
+    synth, boss = (f"{100 * (more[task].mean - 1):.0f}" for task in ("synthseq", "bosslevel"))
+    assert min(more["synthseq"].low, more["bosslevel"].low) > 1
+    assert more["pickup"].mean < 1
+    assert f"Poly-PPO keeps {synth} % more on SynthSeq and {boss} % on BossLevel, and no more on Pickup" in PAGE
 
 
 def test_where_a_lower_temperature_has_more_triangles(stored):
