@@ -173,6 +173,12 @@ def _plan(given: Arguments, plan: Plan, usual: Scale) -> int:
                 f"no learning rates are chosen for {', '.join(waiting)} yet; "
                 "run `python -m reproduction rates` to its end first, or give other tasks with --tasks"
             )
+        waiting = stored.without_bonuses(tasks) if plan.needs_bonuses else []
+        if waiting:
+            raise UserError(
+                f"no λ_UCB is chosen for {', '.join(waiting)} yet; "
+                "run `python -m reproduction bonuses` to its end first, or give other tasks with --tasks"
+            )
     chosen = stored.chosen_for(plan)
     if plan.has_finalists and not chosen.finalists:
         raise UserError("the screening is not finished; run `python -m reproduction screening` to its end first")

@@ -6,14 +6,14 @@ Flat: least-squares lines go through success over the last quarter of training. 
 of its runs rises or falls by more than two points, resolved at 95 %. Otherwise it is flat if the line of the mean over
 runs changes by at most two points, and unclear if not.
 
-Collapse: PPO collapses if its success, its pass@128 or its success from perturbed starts is below the pretrained
-policy's by more than 5 points, and the difference is resolved at 95 %. It does not if all of these intervals are above
-−5 points. With two seeds a method, the variance between seeds is pooled over the methods.
+Collapse: PPO collapses in a metric (success, pass@128, success from perturbed starts) if it is below the pretrained
+policy there by more than 5 points, and the difference is resolved at 95 %. It does not if the interval is above −5
+points. With two seeds a method, the variance between seeds is pooled over the methods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from polychromic.report.table import Table
 from polychromic.report.tables import NOTHING
@@ -21,12 +21,16 @@ from polychromic.sweep.cells import PRETRAINED
 from reproduction.intervals import Interval, Records, curve_of, difference, metric_of, student, table_of
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plans import CONVERGENCE, TABLES, TASKS
-from reproduction.words import bare, footer, number, percent, points
+from reproduction.words import bare, footer, joined, number, percent, points
 
 LITTLE = 0.02  # the largest rise over the last quarter that counts as flat
 MARGIN = 0.05  # a smaller fall is no collapse
 FEWEST = 2  # seeds
-WATCHED = ("success", "pass@128", "perturbed")  # metrics that collapse would take below the pretrained policy
+WATCHED = {  # metrics that collapse would take below the pretrained policy, in words
+    "success": "in success",
+    "pass@128": "in pass@128",
+    "perturbed": "from perturbed starts",
+}
 FLAT, MOVING, UNCLEAR = "is flat", "still moves", "may still move"
 
 
@@ -80,21 +84,31 @@ def collapse(lines: Sequence[Line], base: Line | None) -> str:
     if len(ppo.records) < FEWEST:
         return "Not finished: `python -m reproduction convergence`."
     alike = [line.records for line in lines]
-    gaps = {name: difference(ppo.records, base.records, name, alike=alike) for name in WATCHED}
-    known = {name: gap for name, gap in gaps.items() if gap is not None}
-    below = [name for name, gap in known.items() if gap.high < 0 and gap.mean < -MARGIN]
-    told = ", ".join(f"{name} {points(gap)}" for name, gap in known.items())
-    if below:
-        word = f"**PPO collapses** in {' and '.join(below)}"
-    elif all(gap.low > -MARGIN for gap in known.values()):
-        word = "**PPO does not collapse**"
-    else:
-        word = "**Whether PPO collapses is not resolved**"
+    found = {where: difference(ppo.records, base.records, name, alike=alike) for name, where in WATCHED.items()}
+    gaps = {where: gap for where, gap in found.items() if gap is not None}
+    told = joined([f"{points(gap)} {where}" for where, gap in gaps.items()])
     last = ppo.records[0]["iterations"]
     return (
-        f"{word}: in the last quarter of {last:,} iterations it differs from the pretrained policy by {told} points. "
-        f"Its success {movement(ppo.records)}."
+        f"**{_judged(gaps)}** In the last quarter of {last:,} iterations PPO minus the pretrained policy is, in "
+        f"points, {told}. PPO's success {movement(ppo.records)}."
     )
+
+
+def _judged(gaps: Mapping[str, Interval]) -> str:
+    """The rule, metric by metric."""
+    down = [where for where, gap in gaps.items() if gap.high < 0 and gap.mean < -MARGIN]
+    kept = [where for where, gap in gaps.items() if gap.low > -MARGIN and where not in down]
+    unclear = [where for where in gaps if where not in (*down, *kept)]
+    if len(kept) == len(gaps):
+        return "PPO does not collapse."
+    if len(unclear) == len(gaps):
+        return "Whether PPO collapses is not resolved."
+    said = [
+        f"collapses {joined(down)}" if down else "",
+        f"does not collapse {' or '.join(kept)}" if kept else "",
+        f"whether it does {' or '.join(unclear)} is not resolved" if unclear else "",
+    ]
+    return f"PPO {'; '.join(part for part in said if part)}."
 
 
 def _by_seed(line: Line) -> str:

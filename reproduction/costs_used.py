@@ -9,7 +9,7 @@ from reproduction.lines import Stored
 from reproduction.plan import key_of
 from reproduction.plans import PLANS
 
-SEARCHING = ("search", "rates", "screening")  # what the bound on the whole leaves aside
+SEARCHING = ("search", "rates", "bonuses", "screening")  # what the bound on the whole leaves aside
 EARLIER = "study"  # was complete before there was a bound
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from polychromic.sweep.cells import PRETRAINED
-from reproduction import rates, screening
+from reproduction import bonuses, rates, screening
 from reproduction.plan import Chosen, Plan, Planned, Scale, expand
-from reproduction.plans import CHOSEN, METHOD_NAMES, PAIR, RATES, SCREENING, STAND_IN
+from reproduction.plans import BONUSES, CHOSEN, METHOD_NAMES, PAIR, RATES, SCREENING, STAND_IN
+from reproduction.rates import Tried
 from reproduction.records import BEST_MARK, Results, check_alike
 
 FILES = ("search", "rates", "runs", "screening", "triangle")
@@ -60,6 +61,18 @@ class Stored:
 
     @property
     def chosen(self) -> Chosen:
+        """Settings by task and method: those of the search, and what was found for the tasks that it did not have."""
+        settled = self.with_rates
+        tried = {task: self.bonuses(task) for task in settled.own_rates}
+        own_bonuses = {
+            task: bonuses.suited_bonuses(settled.of_task(task), methods)
+            for task, methods in tried.items()
+            if methods and all(one.finished for one in methods)
+        }
+        return replace(settled, own_bonuses=own_bonuses)
+
+    @property
+    def with_rates(self) -> Chosen:
         """Settings by task and method: those of the search, and learning rates of the tasks that it did not have."""
         searched = self.searched
         tried = {task: self.rates(task) for task in RATES.tasks(self.scale)}
@@ -70,7 +83,7 @@ class Stored:
         }
         return replace(searched, own_rates=own_rates)
 
-    def rates(self, task: str) -> list[rates.Tried]:
+    def rates(self, task: str) -> list[Tried]:
         """Three learning rates for every method on a task that the search did not have."""
         if not self.scale.tasks[task].settings_of or not set(PAIR) <= self.searched.of_task(task).keys():
             return []
@@ -80,6 +93,16 @@ class Stored:
         """The tasks among these for which learning rates have to be chosen first."""
         known = RATES.tasks(self.scale)
         return [task for task in tasks if task in known and any(not one.finished for one in self.rates(task))]
+
+    def bonuses(self, task: str) -> list[Tried]:
+        """Three λ_UCB for every method with UCB on a task that the search did not have."""
+        planned = expand(BONUSES, self.scale, self.with_rates, (task,))
+        return bonuses.tried_bonuses(lines_of(planned, self.files[BONUSES.results]))
+
+    def without_bonuses(self, tasks: Sequence[str]) -> list[str]:
+        """The tasks among these for which λ_UCB has to be chosen first."""
+        known = self.with_rates.own_rates
+        return [task for task in tasks if task in known and any(not one.finished for one in self.bonuses(task))]
 
     @property
     def searched(self) -> Chosen:

@@ -6,7 +6,7 @@ What is between `<!-- NAME -->` and `<!-- end -->` is replaced. A table says how
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from polychromic.files import write_text
 from polychromic.report.table import Table, as_markdown
 from polychromic.report.tables import NOTHING
 from reproduction import search
+from reproduction.bonuses import bonuses_table
 from reproduction.changes import study_block
 from reproduction.comparison import comparison_block
 from reproduction.convergence import convergence_block
@@ -21,8 +22,9 @@ from reproduction.credit import compared, credit_block, screening_block, summary
 from reproduction.estimates import needs_table
 from reproduction.lines import Stored, figure_name, title_of
 from reproduction.overview import ALT, overview_blocks
-from reproduction.plan import Chosen, Planned, Scale, expand, key_of
+from reproduction.plan import Chosen, Plan, Planned, Scale, expand, key_of
 from reproduction.plans import (
+    BONUSES,
     CHOSEN,
     FULL,
     METHOD_NAMES,
@@ -36,7 +38,7 @@ from reproduction.plans import (
     TASKS,
     TRIANGLE,
 )
-from reproduction.rates import rates_table
+from reproduction.rates import Tried, rates_table
 from reproduction.triangles import triangle_table
 from reproduction.words import bare, folded, provenance, short_settings
 
@@ -91,7 +93,7 @@ def skeletons(stored: Stored) -> dict[str, str]:
         "": ["# Results", *_mark("verdict"), *(part for name in ALT for part in (f"## {name}", *_mark(name)))],
         "-tables": [*tables, "## To convergence", *_mark("convergence-table")],
         "-study": [*study, "## Screening", *_mark("screening-table"), "## Set credit", *_mark("credit-table")],
-        "-method": ["# How it is measured", "## Settings", *_mark("search"), *_mark("rates")],
+        "-method": ["# How it is measured", "## Settings", *_mark("search"), *_mark("rates"), *_mark("bonuses")],
     }
     return {suffix: "\n\n".join(parts) + "\n" for suffix, parts in pages.items()}
 
@@ -106,7 +108,8 @@ def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = 
     texts = {
         **overview_blocks(stored, figures),
         "search": _search_block(stored, again["search"]),
-        "rates": _rates_block(stored, again["rates"]),
+        "rates": _tried_block(stored, RATES, stored.rates, rates_table, again["rates"]),
+        "bonuses": _tried_block(stored, BONUSES, stored.bonuses, bonuses_table, again["bonuses"]),
     }
     for task in TABLES.tasks(stored.scale):
         compared = stored.lines(TABLES, task)
@@ -190,15 +193,21 @@ def _search_block(stored: Stored, command: str) -> str:
     )
 
 
-def _rates_block(stored: Stored, command: str) -> str:
-    """Whether the settings of the search suit the tasks that it did not have."""
-    tasks = RATES.tasks(stored.scale)
-    by_task = {title_of(task, TASKS): own for task in tasks if (own := stored.rates(task))}
-    lines = [line for task in tasks for line in stored.lines(RATES, task)]
+def _tried_block(
+    stored: Stored,
+    plan: Plan,
+    tried: Callable[[str], Sequence[Tried]],
+    table_of: Callable[[Mapping[str, Sequence[Tried]], Mapping[str, str]], Table],
+    command: str,
+) -> str:
+    """Whether a setting of the search suits the tasks that it did not have."""
+    tasks = plan.tasks(stored.scale)
+    by_task = {title_of(task, TASKS): own for task in tasks if (own := tried(task))}
+    lines = [line for task in tasks for line in stored.lines(plan, task)]
     records = [record for line in lines for record in line.records]
     if not records:
         return f"Not run yet: `{command}`."
-    return "\n\n".join([bare(rates_table(by_task, METHOD_NAMES)), provenance(command, records)])
+    return "\n\n".join([bare(table_of(by_task, METHOD_NAMES)), provenance(command, records)])
 
 
 def _chosen_rows(chains: Sequence[search.Chain]) -> tuple[tuple[str, ...], ...]:

@@ -54,6 +54,7 @@ class Runs:
     changes: Settings = field(default_factory=dict)
     settings_of: str = ""  # the method whose chosen settings these take; "": their own
     rate: float = 1.0  # times the learning rates of actor and critic
+    bonus: float = 0.0  # times λ_UCB of the search; 0: the λ_UCB that was found for the task
     as_searched: bool = False  # with the learning rates of the search on tasks that it did not have too
     seeds: Seeds = "all"
     points: float = 1.0  # of the learning curve, times the scale's number
@@ -88,6 +89,14 @@ class Plan:
         """Whether tasks without their own search need learning rates first."""
         trained = [runs for runs in self.runs if runs.methods != (PRETRAINED,)]
         return any(runs.settings == "chosen" and not runs.as_searched for runs in trained)
+
+    @property
+    def needs_bonuses(self) -> bool:
+        """Whether tasks without their own search need a λ_UCB first."""
+        return any(
+            runs.settings == "chosen" and not runs.bonus and any(method.endswith("-ucb") for method in runs.methods)
+            for runs in self.runs
+        )
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -140,6 +149,7 @@ class Chosen:
     tasks: Mapping[str, Task] = field(default_factory=dict)
     finalists: tuple[str, ...] = ()  # labels that the screening chose; none before it is finished
     own_rates: Mapping[str, Mapping[str, Settings]] = field(default_factory=dict)  # of tasks without their own search
+    own_bonuses: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # λ_UCB of theirs, by method
 
     def of_task(self, task: str, *, as_searched: bool = False) -> dict[str, Settings]:
         """Settings by method; a task without its own search uses those of the task that it names.
@@ -148,7 +158,12 @@ class Chosen:
         """
         like = self.tasks[task].settings_of if task in self.tasks else ""
         searched = {**self.settings.get(like, {}), **self.settings.get(task, {})}
-        return searched if as_searched else {**searched, **self.own_rates.get(task, {})}
+        if as_searched:
+            return searched
+        settings = {**searched, **self.own_rates.get(task, {})}
+        return settings | {
+            method: {**settings[method], "ucb": bonus} for method, bonus in self.own_bonuses.get(task, {}).items()
+        }
 
     def of(self, task: str, method: str, *, as_searched: bool = False) -> dict[str, Any]:
         """Settings of a method on a task, or an error that says what to do."""
@@ -249,6 +264,8 @@ def _planned(
             return
         settings = {**_settings(plan, runs, chosen, task, method), **runs.changes}
         settings = with_rate(settings, runs.rate)
+        if runs.bonus:
+            settings["ucb"] = scaled(chosen.of(task, method, as_searched=True)["ucb"], runs.bonus)
     lengths = scale.tasks[task].lengths
     label = runs.label.format(
         method=method,
@@ -327,7 +344,12 @@ def with_rate(settings: Settings, factor: float) -> dict[str, Any]:
     if factor == 1:
         return dict(settings)
     rates = ("actor_learning_rate", "critic_learning_rate")
-    return {name: float(f"{value * factor:.6g}") if name in rates else value for name, value in settings.items()}
+    return {name: scaled(value, factor) if name in rates else value for name, value in settings.items()}
+
+
+def scaled(value: float, factor: float) -> float:
+    """A setting times a factor, without rounding noise."""
+    return float(f"{value * factor:.6g}")
 
 
 def literal_settings(method: str, task: str, readings: Mapping[str, Settings]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from polychromic.sweep.cells import PRETRAINED
+from reproduction.bonuses import BONUS_FACTORS
 from reproduction.plan import ONCE_DEFAULT, Plan, Runs, Scale, Scored, Seeds, Task
 from reproduction.rates import FACTORS
 from reproduction.search import Candidate, Search
@@ -156,6 +157,18 @@ RATES = Plan(
             scored="briefly",
         )
         for label, factor in FACTORS.items()
+    ),
+    GRID_READINGS,
+    results="rates",
+)
+
+BONUSES = Plan(
+    "bonuses",
+    "λ_UCB for the tasks without a search of their own: three for every method",
+    "rates",
+    tuple(
+        Runs("bonuses", UCB, "rates", f"{{method}}{label}", bonus=factor, seeds="apart", points=0.3, scored="briefly")
+        for label, factor in BONUS_FACTORS.items()
     ),
     GRID_READINGS,
     results="rates",
@@ -438,4 +451,4 @@ TRIANGLE = Plan(
     results="triangle",
 )
 
-PLANS = {plan.name: plan for plan in (RATES, TABLES, STUDY, SCREENING, CREDIT, CONVERGENCE, TRIANGLE)}
+PLANS = {plan.name: plan for plan in (RATES, BONUSES, TABLES, STUDY, SCREENING, CREDIT, CONVERGENCE, TRIANGLE)}

@@ -24,24 +24,33 @@ class Tried(NamedTuple):
     """A method on a task without a search of its own."""
 
     method: str
-    scores: Mapping[float, float | None]  # by factor of the learning rate; None before it was run, −1 if it diverged
+    scores: Mapping[float, float | None]  # by factor of what is tried; None before it was run, −1 if it diverged
 
     @property
     def finished(self) -> bool:
-        """Whether all rates were tried."""
+        """Whether all were tried."""
         return None not in self.scores.values()
 
     @property
     def factor(self) -> float:
-        """What the learning rate of the search is multiplied with."""
+        """The factor with the best score; 1 before all were tried."""
         return max(self.scores, key=lambda factor: self.scores[factor] or 0.0) if self.finished else 1.0
 
 
 def tried(lines: Sequence[Line]) -> list[Tried]:
     """Every method of a task, from its rows by method and factor."""
+    return tried_of(lines, FACTORS)
+
+
+def tried_of(lines: Sequence[Line], factors: Mapping[str, float]) -> list[Tried]:
+    """Every method of some rows. factors: by the end of their labels."""
     methods = dict.fromkeys(line.method for line in lines)
     return [
-        Tried(method, {_factor(line): _score(line) for line in lines if line.method == method}) for method in methods
+        Tried(
+            method,
+            {factors[line.label.removeprefix(method)]: _score(line) for line in lines if line.method == method},
+        )
+        for method in methods
     ]
 
 
@@ -57,7 +66,7 @@ def rates_table(by_task: Mapping[str, Sequence[Tried]], names: Mapping[str, str]
     rows = tuple(
         (
             f"{task}, {names[one.method]}",
-            *(_shown(one.scores.get(factor)) for factor in factors),
+            *(shown_score(one.scores.get(factor)) for factor in factors),
             f"× {one.factor:.2g}" if one.finished else NOTHING,
         )
         for task, own in by_task.items()
@@ -67,15 +76,12 @@ def rates_table(by_task: Mapping[str, Sequence[Tried]], names: Mapping[str, str]
     return Table("", "Success + coverage, as in the search; one run each.", columns, rows)
 
 
-def _factor(line: Line) -> float:
-    return FACTORS[line.label.removeprefix(line.method)]
-
-
 def _score(line: Line) -> float | None:
     if line.diverged:
         return -1.0
     return score_of(line.records[0]) if line.records else None
 
 
-def _shown(score: float | None) -> str:
+def shown_score(score: float | None) -> str:
+    """A score as tables show it."""
     return NOTHING if score is None else "diverged" if score < 0 else f"{score:.3f}"

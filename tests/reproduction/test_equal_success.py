@@ -171,13 +171,19 @@ def test_collapse_is_said_either_way():
     def said(*ends, diverged=(), others=(0.5, 0.52)):
         return collapse([line("ppo", *ends, diverged=diverged), line("reinforce", *others)], base)
 
-    assert said(0.2, 0.21).startswith("**PPO collapses** in success and perturbed: in the last quarter of 4,000")
-    assert said(0.7, 0.71).startswith("**PPO does not collapse**")
-    assert said(0.37, 0.371, others=(0.5, 0.501)).startswith("**PPO does not collapse**")  # a little, clearly
-    assert said(0.3, 0.48).startswith("**Whether PPO collapses is not resolved**")
+    assert said(0.2, 0.21).startswith(
+        "**PPO collapses in success and from perturbed starts; does not collapse in pass@128.** In the last quarter"
+    )
+    assert said(0.7, 0.71).startswith("**PPO does not collapse.**")
+    assert said(0.37, 0.371, others=(0.5, 0.501)).startswith("**PPO does not collapse.**")  # a little, clearly
+    assert said(0.3, 0.48).startswith(
+        "**PPO does not collapse in pass@128; whether it does in success or from perturbed starts is not resolved.**"
+    )
     # Two seeds alone would say nothing: the spread is that of both methods.
-    assert said(0.38, 0.41).startswith("**Whether PPO collapses is not resolved**")
-    assert said(0.7, 0.71).endswith("Its success is flat.")
+    assert said(0.38, 0.41).startswith(
+        "**PPO does not collapse in pass@128; whether it does in success or from perturbed starts is not resolved.**"
+    )
+    assert said(0.7, 0.71).endswith("PPO's success is flat.")
     assert said(0.7).startswith("Not finished")
     assert said(0.7, diverged=(1,)) == "**PPO diverges**: 1 of 2 runs."
     assert collapse([], base) == "Not run yet: `python -m reproduction convergence`."
@@ -220,7 +226,7 @@ def test_the_pages_show_set_credit_and_convergence_when_they_are_there(tmp_path,
     assert f"| {EARNED} |" in row
     assert "**Earned** by *critic, n = 16*." in made["credit"]
     assert "figures/results-credit.svg" in made["credit"]
-    assert "**PPO does not collapse**: in the last quarter of 4,000 iterations" in made["convergence"]
+    assert "**PPO does not collapse.** In the last quarter of 4,000 iterations" in made["convergence"]
     assert "figures/results-convergence.svg" in made["convergence"]
     assert "| PPO | 2 |" in made["convergence-table"]
     assert "not run yet" not in next(line for line in made["verdict"].splitlines() if "4,000 iterations" in line)

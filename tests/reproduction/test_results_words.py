@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reproduction.changes import STRICT, compared_with, trained_alike
+from reproduction.convergence import convergence_lines
 from reproduction.credit import compared
 from reproduction.equal_success import STRATEGIES, at_equal_success, common_range, curves_with
 from reproduction.intervals import at_equal_steps, difference, metric_of
@@ -15,6 +16,7 @@ from reproduction.plans import CHOSEN, FULL, PAPER, SCREENING, STUDY, TABLES, TA
 from reproduction.screening import scores
 
 from polychromic.sweep.cells import PRETRAINED
+from polychromic.tasks.grids import paper_results
 
 ROOT = Path(__file__).parents[2]
 PAGE = " ".join((ROOT / "docs/results.md").read_text(encoding="utf-8").split())
@@ -116,6 +118,41 @@ def test_what_more_attempts_and_other_starts_show(stored):
     assert "resolved on no task; on Pickup it is Poly-PPO that does" in PAGE
     assert all(gap.low > 0 for gap in gaps("perturbed", "ppo", PRETRAINED).values())
     assert "tuned PPO is above the pretrained policy on all five tasks" in PAGE
+
+
+def test_what_the_literal_settings_come_to(stored):
+    lines, base = convergence_lines(stored, "goto")
+    records = {PRETRAINED: base.records} | {line.method: line.records for line in lines}
+
+    def ours(method, metric, digits=1, scale=100):
+        return f"{scale * metric_of(records[method], metric).mean:.{digits}f}"
+
+    def paper(method, table):
+        printed = paper_results()
+        return f"{np.atleast_1d(printed[table]['goto'][printed['methods'].index(method)])[-1]:.1f}"
+
+    success, perturbed = "reward_and_success_percent", "perturbed_start_success_percent"
+    assert (
+        f"Its PPO ends at {paper('ppo', success)} % on GoTo, {paper('ppo', perturbed)} % from perturbed starts and far "
+        f"behind REINFORCE's {paper('reinforce', success)} %; ours, after 4,000 iterations with its settings, at "
+        f"{ours('ppo', 'success')} %, {ours('ppo', 'perturbed')} % and level with REINFORCE's "
+        f"{ours('reinforce', 'success')} %."
+    ) in PAGE
+    kept = "distinct_successful_strategies"
+    alike = [line.records for line in lines]
+    gaps = {
+        metric: difference(records["poly-ppo"], records["ppo"], metric, alike=alike)
+        for metric in ("success", "pass@128", "perturbed", kept)
+    }
+    more = gaps.pop(kept)
+    assert (
+        f"of the pretrained policy's {ours(PRETRAINED, kept, 1, 1)}, PPO keeps {ours('ppo', kept, 1, 1)} and Poly-PPO "
+        f"{ours('poly-ppo', kept, 1, 1)}, a difference of {more.mean:.1f} [{more.low:.1f}, {more.high:.1f}]"
+    ) in PAGE
+    assert more.clear
+    assert not any(gap.clear for gap in gaps.values())
+    told = [f"{100 * gap.mean:+.1f}".replace("-", "−") for gap in gaps.values()]
+    assert f"In success ({told[0]}), pass@128 ({told[1]}) and from perturbed starts ({told[2]}) two seeds" in PAGE
 
 
 def test_what_poly_ppo_keeps_at_equal_success(stored):

@@ -83,11 +83,7 @@ def test_every_stored_result_is_what_would_be_run_today(plan):
     bases = {base: f"{base}/policy" for task in tasks for base in FULL.tasks[task].bases}
     planned = expand(plan, FULL, stored.chosen_for(plan), tasks, plan.parts, bases)
     absent = [one.cell for one in missing(planned, results, Path("nowhere"))]
-    may_lack = {  # plans that were not run to their end
-        "tables": lambda cell: cell.task in ("pickup", "synthseq", "bosslevel"),
-        "convergence": lambda _: True,
-    }
-    assert [cell.name for cell in absent if not may_lack.get(plan.name, lambda _: False)(cell)] == []
+    assert [cell.name for cell in absent] == []
 
 
 def test_results_from_before_set_credit_are_of_the_paper_s_window():
