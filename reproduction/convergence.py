@@ -21,7 +21,7 @@ from polychromic.sweep.cells import PRETRAINED
 from reproduction.intervals import Interval, Records, curve_of, difference, metric_of, student, table_of
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plans import CONVERGENCE, TABLES, TASKS
-from reproduction.words import bare, footer, joined, number, percent, points
+from reproduction.words import bare, footer, in_units, joined, number, percent, points
 
 LITTLE = 0.02  # the largest rise over the last quarter that counts as flat
 MARGIN = 0.05  # a smaller fall is no collapse
@@ -31,6 +31,7 @@ WATCHED = {  # metrics that collapse would take below the pretrained policy, in 
     "pass@128": "in pass@128",
     "perturbed": "from perturbed starts",
 }
+COMPARED = (("ppo", PRETRAINED), ("ppo", "reinforce"), ("poly-ppo", "ppo"))
 FLAT, MOVING, UNCLEAR = "is flat", "still moves", "may still move"
 
 
@@ -123,6 +124,27 @@ def _flatness(line: Line) -> tuple[str, str]:
     return (points(rise(line.records)), movement(line.records)) if trained else (NOTHING, NOTHING)
 
 
+def _differences(lines: Sequence[Line], base: Line | None) -> Table:
+    """Methods against each other; the variance between seeds is that of all of them, as for collapse."""
+    known = {line.method: line for line in [*([base] if base else []), *lines]}
+    alike = [line.records for line in lines]
+    strategies = "distinct_successful_strategies"
+
+    def shown(ours: Line, theirs: Line, name: str) -> str:
+        found = difference(ours.records, theirs.records, name, alike=alike)
+        return NOTHING if found is None else in_units(found, 1.0, 1) if name == strategies else points(found)
+
+    rows = tuple(
+        (
+            f"{line_name(known[ours])} − {line_name(known[theirs])}",
+            *(shown(known[ours], known[theirs], name) for name in (*WATCHED, strategies)),
+        )
+        for ours, theirs in COMPARED
+        if {ours, theirs} <= known.keys()
+    )
+    return Table("", "", ("points", "success", "pass@128", "perturbed starts", "successful strategies, number"), rows)
+
+
 def convergence_block(stored: Stored, command: str) -> str:
     """The table of the ends of these runs, task by task."""
     parts = []
@@ -151,5 +173,6 @@ def convergence_block(stored: Stored, command: str) -> str:
             f"{collapse(lines, base)}"
         )
         parts.append(bare(Table("", note, (*columns, *more), tuple(rows))))
+        parts.append(bare(_differences(lines, base)))
         parts.append(footer(stored.lines(CONVERGENCE, task), command))
     return "\n\n".join(parts)

@@ -49,11 +49,11 @@ CONFIRMED, CONTRADICTED, NOT_RESOLVED, NOT_RUN = "confirmed", "contradicted", "n
 DIRECTION, MIXED = "direction confirmed", "mixed"
 RULE = (
     "*Confirmed*: the interval is on the paper's side of zero, no task is resolved on the other side, and the paper's "
-    "number, where it prints one, is in the interval. *Direction confirmed*: the same, but the paper's number is not "
-    "in the interval, or its size is given in words. *Contradicted*: the interval is on the other side of zero, and no "
-    "task is resolved on the paper's side.\n\n*Mixed*: tasks are resolved on both sides. *Not resolved*: everything "
-    "else, which does not mean that there is no difference. That UCB helps on some tasks is confirmed if at least one "
-    "comparison is above zero after a Bonferroni correction, and contradicted if all are below. A verdict needs "
+    "number, where it prints one, is in the interval. *Direction confirmed*: the same, but the number is not in the "
+    "interval, or is given in words. *Contradicted*: the interval is on the other side of zero, and no task is "
+    "resolved on the paper's side. *Mixed*: tasks are resolved on both sides.\n\n*Not resolved*: everything else, "
+    "which does not mean that there is no difference. That UCB helps on some tasks is confirmed if one comparison is "
+    "above zero after a Bonferroni correction, and contradicted if all are below. A verdict needs "
     f"{SEEDS} seeds per method ({{fewest}} where the row says so). Every row has a level of 95 % of its own: of "
     "{rows}, expect about one to be wrong."
 )
@@ -227,22 +227,22 @@ def _of_grids(claim: Claim, stored: Stored) -> Verdict:
     left = [_ceiling([pair.name for pair in pairs if pair not in measured]), _gone(diverged)]
     if gap is None:
         return Verdict(claim.text, paper, NOTHING, NOT_RESOLVED if pairs or diverged else NOT_RUN, _sentence(left))
-    sides = {pair.name: side_of(_gap(claim, pair, alike)) for pair in measured}
-    here = points(gap)
+    # A claim that one of several comparisons can confirm needs a correction for their number.
+    confidence = 1 - (1 - CONFIDENCE) / len(measured) if claim.somewhere else CONFIDENCE
+    sides = {pair.name: side_of(_gap(claim, pair, alike, confidence)) for pair in measured}
+    known = list(sides.values())
     if claim.somewhere:
-        confidence = 1 - (1 - CONFIDENCE) / len(measured)
-        strict = [side_of(_gap(claim, pair, alike, confidence)) for pair in measured]
-        here = _counted_sides(strict)
-        verdict = judge_somewhere(strict, claim.sign)
+        here, verdict = _counted_sides(known), judge_somewhere(known, claim.sign)
     else:
-        verdict = judge(gap, list(sides.values()), claim.sign, paper=float(np.mean(printed)) / 100 if printed else None)
+        number = float(np.mean(printed)) / 100 if printed else None
+        here, verdict = points(gap), judge(gap, known, claim.sign, paper=number)
     if diverged:
         verdict = NOT_RESOLVED
     said = _by_side(sides, several=len(claim.pairs) > 1)
     return Verdict(claim.text, paper, here, verdict, _sentence([said, *left]))
 
 
-def _gap(claim: Claim, pair: _Pair, alike: Sequence[Records], confidence: float = CONFIDENCE) -> Interval | None:
+def _gap(claim: Claim, pair: _Pair, alike: Sequence[Records], confidence: float) -> Interval | None:
     """The difference of two lines that a claim is about."""
     both = pair.ours.records, pair.theirs.records
     if claim.equal_steps:

@@ -87,7 +87,7 @@ def facts_of(claim, stored):
         }
         return {name: 1 if gap.low >= 0.0005 else -1 if gap.high <= -0.0005 else 0 for name, gap in gaps.items()}
 
-    strict = list(sides_at(1 - 0.05 / max(len(shown), 1)).values())
+    strict = sides_at(1 - 0.05 / max(len(shown), 1))
     tables = {"success": "reward_and_success_percent", "perturbed": "perturbed_start_success_percent"}
     paper, printed = [], paper_results()
     if claim.metric in tables:
@@ -103,7 +103,8 @@ def facts_of(claim, stored):
         mean = Interval(mean, mean - half / len(gaps), mean + half / len(gaps))
     else:
         mean = mean_difference(by_task, claim.metric, few)
-    return Facts(list(pairs), full, gone, sides_at(0.95), strict, paper, mean)
+    sides = strict if claim.somewhere else sides_at(0.95)
+    return Facts(list(pairs), full, gone, sides, list(sides.values()), paper, mean)
 
 
 def of_grids(claim, facts, paper, here, verdict, sentence):
