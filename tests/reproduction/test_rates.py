@@ -1,14 +1,15 @@
-"""Whether settings of the search suit other tasks: the rule on made-up scores, and what follows for the plans."""
+"""Whether settings of the search suit other tasks: the rules on made-up scores, and what follows for the plans."""
 
 from dataclasses import replace
 
 import pytest
 from made_up import made_up
 from reproduction.__main__ import Arguments, reproduce
+from reproduction.bonuses import NOISE, suited_bonuses, taken
 from reproduction.lines import Stored
 from reproduction.page import results_blocks
 from reproduction.plan import expand
-from reproduction.plans import CREDIT, FULL, RATES, SCREENING, STAND_IN, TABLES
+from reproduction.plans import BONUSES, CREDIT, FULL, RATES, SCREENING, STAND_IN, TABLES
 from reproduction.rates import Tried, suited
 
 from polychromic.errors import UserError
@@ -68,3 +69,48 @@ def test_a_task_takes_the_rate_that_suits_it(tmp_path):
     table = results_blocks(stored, {})["rates"]
     assert "| Pickup, PPO | 1.300 | 1.300 | 1.600 | × 3 |" in table
     assert "| Pickup, Poly-PPO | 1.300 | 1.300 | 1.300 | × 1 |" in table
+
+
+def test_another_weight_of_ucb_must_beat_the_noise():
+    def factor(*scores):
+        return taken(Tried("ppo-ucb", dict(zip((1.0, 1 / 3, 0.1), scores, strict=True))))
+
+    assert factor(1.2, 1.0, 1.2 + NOISE - 0.001) == 1.0
+    assert factor(1.2, 1.0, 1.2 + NOISE + 0.001) == 0.1
+    assert factor(1.0, 1.3, 1.2) == 1 / 3
+    assert factor(1.0, None, 1.9) == 1.0  # not before all were tried
+    assert factor(-1.0, 0.1, -1.0) == 1 / 3  # diverged
+    tried = [Tried("ppo-ucb", {1.0: 0.5, 1 / 3: 0.9, 0.1: 0.7})]
+    assert suited_bonuses({"ppo-ucb": {"ucb": 0.01, "kl_coefficient": 0.1}}, tried) == {"ppo-ucb": 0.00333333}
+
+
+def test_a_task_takes_the_weight_of_ucb_that_suits_it(tmp_path):
+    stored = Stored(tmp_path, FULL)
+    stored.search.notes["chosen"] = {"goto": STAND_IN}
+    stored.search.write()
+    for one in expand(RATES, FULL, stored.searched, ("pickup",)):
+        stored.files["rates"].add([learned(one.cell, 0.4 + (0.3 if one.label == "ppo, learning rate × 3" else 0.0))])
+    stored.files["rates"].write()
+    given = Arguments("tables", results=tmp_path, out=tmp_path / "cells", tasks=("pickup",))
+    with pytest.raises(UserError, match="no λ_UCB is chosen for pickup yet; run `python -m reproduction bonuses`"):
+        reproduce(given)
+    checks = expand(BONUSES, FULL, stored.with_rates, ("pickup",))
+    assert len(checks) == 9
+    # With the rates that were found, and three weights each.
+    usual = STAND_IN["ppo-ucb"]["ucb"]
+    own = [one.cell.settings for one in checks if one.cell.method == "ppo-ucb"]
+    assert {settings["actor_learning_rate"] for settings in own} == {3e-4}
+    assert [settings["ucb"] for settings in own] == pytest.approx([usual, usual / 3, usual / 10], rel=1e-5)
+    for one in checks:
+        better = 0.3 if one.label == "ppo-ucb, λ × 1/10" else NOISE / 2 if one.label.endswith("1/3") else 0.0
+        stored.files["rates"].add([learned(one.cell, 0.4 + better)])
+    assert stored.without_bonuses(("pickup",)) == []
+    weights = {method: own["ucb"] for method, own in stored.chosen.of_task("pickup").items() if "ucb" in own}
+    same = {method: own["ucb"] for method, own in STAND_IN.items() if "ucb" in own}
+    assert weights == pytest.approx({**same, "ppo-ucb": usual / 10})
+    assert stored.chosen.of_task("goto") == STAND_IN
+    assert TABLES.needs_bonuses
+    assert not any(plan.needs_bonuses for plan in (RATES, BONUSES, SCREENING, CREDIT))
+    table = results_blocks(stored, {})["bonuses"]
+    assert "| Pickup, PPO + UCB | 1.300 | 1.350 | 1.600 | × 0.1 |" in table
+    assert "| Pickup, Poly-PPO + UCB | 1.300 | 1.350 | 1.300 | × 1 |" in table
