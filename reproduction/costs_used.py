@@ -11,6 +11,7 @@ from reproduction.plans import PLANS
 
 SEARCHING = ("search", "rates", "bonuses", "screening")  # what the bound on the whole leaves aside
 EARLIER = "study"  # was complete before there was a bound
+REPLACED = "replaced"  # results that no plan asks for any more
 
 
 class Used(NamedTuple):
@@ -27,7 +28,7 @@ def costs_used(stored: Stored) -> dict[str, Used]:
 
 
 def _own_results(stored: Stored) -> dict[str, list[dict[str, Any]]]:
-    """By plan: what it planned, and further seeds of its lines."""
+    """By plan: what it planned, and further seeds of its lines; then what none of them asks for any more."""
     own: dict[str, list[dict[str, Any]]] = {name: [] for name in ("search", *PLANS)}
     own["search"] += stored.search.cells.values()
     planned = {
@@ -41,8 +42,7 @@ def _own_results(stored: Stored) -> dict[str, list[dict[str, Any]]]:
         for record in stored.files[file].cells.values():
             exactly = [name for name in names if key_of(record) in cells[name]]
             alike = [name for name in names if key_of(record, seed=False) in lines[name]]
-            for name in (exactly or alike)[:1]:
-                own[name].append(record)
+            own.setdefault((exactly or alike or [REPLACED])[0], []).append(record)
     return own
 
 

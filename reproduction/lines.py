@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from polychromic.sweep.cells import PRETRAINED
-from reproduction import bonuses, rates, screening
+from reproduction import screening, suited
 from reproduction.plan import Chosen, Plan, Planned, Scale, expand
 from reproduction.plans import BONUSES, CHOSEN, METHOD_NAMES, PAIR, RATES, SCREENING, STAND_IN
-from reproduction.rates import Tried
 from reproduction.records import BEST_MARK, Results, check_alike
+from reproduction.suited import BONUS_FACTORS, NOISE, RATE_FACTORS, Tried
 
 FILES = ("search", "rates", "runs", "screening", "triangle")
 
@@ -62,32 +62,28 @@ class Stored:
     @property
     def chosen(self) -> Chosen:
         """Settings by task and method: those of the search, and what was found for the tasks that it did not have."""
-        settled = self.with_rates
-        tried = {task: self.bonuses(task) for task in settled.own_rates}
-        own_bonuses = {
-            task: bonuses.suited_bonuses(settled.of_task(task), methods)
-            for task, methods in tried.items()
-            if methods and all(one.finished for one in methods)
-        }
-        return replace(settled, own_bonuses=own_bonuses)
+        known = self.with_rates
+        found = {task: suited.with_bonuses(known.of_task(task), self.bonuses(task)) for task in known.own_settings}
+        return replace(known, own_settings=found)
 
     @property
     def with_rates(self) -> Chosen:
         """Settings by task and method: those of the search, and learning rates of the tasks that it did not have."""
         searched = self.searched
         tried = {task: self.rates(task) for task in RATES.tasks(self.scale)}
-        own_rates = {
-            task: rates.suited(searched.of_task(task), methods)
+        found = {
+            task: suited.with_rates(searched.of_task(task), methods)
             for task, methods in tried.items()
             if methods and all(one.finished for one in methods)
         }
-        return replace(searched, own_rates=own_rates)
+        return replace(searched, own_settings=found)
 
     def rates(self, task: str) -> list[Tried]:
         """Three learning rates for every method on a task that the search did not have."""
         if not self.scale.tasks[task].settings_of or not set(PAIR) <= self.searched.of_task(task).keys():
             return []
-        return rates.tried(lines_of(expand(RATES, self.scale, self.searched, (task,)), self.files[RATES.results]))
+        planned = expand(RATES, self.scale, self.searched, (task,))
+        return suited.tried(lines_of(planned, self.files[RATES.results]), RATE_FACTORS)
 
     def without_rates(self, tasks: Sequence[str]) -> list[str]:
         """The tasks among these for which learning rates have to be chosen first."""
@@ -97,11 +93,11 @@ class Stored:
     def bonuses(self, task: str) -> list[Tried]:
         """Three λ_UCB for every method with UCB on a task that the search did not have."""
         planned = expand(BONUSES, self.scale, self.with_rates, (task,))
-        return bonuses.tried_bonuses(lines_of(planned, self.files[BONUSES.results]))
+        return suited.tried(lines_of(planned, self.files[BONUSES.results]), BONUS_FACTORS, NOISE)
 
     def without_bonuses(self, tasks: Sequence[str]) -> list[str]:
         """The tasks among these for which λ_UCB has to be chosen first."""
-        known = self.with_rates.own_rates
+        known = self.with_rates.own_settings
         return [task for task in tasks if task in known and any(not one.finished for one in self.bonuses(task))]
 
     @property

@@ -12,7 +12,7 @@ from polychromic.tasks.grids import paper_results
 from reproduction import credit, screening
 from reproduction.changes import Effect, effects
 from reproduction.convergence import collapse, convergence_lines
-from reproduction.costs_used import EARLIER, SEARCHING, costs_used
+from reproduction.costs_used import EARLIER, REPLACED, SEARCHING, costs_used
 from reproduction.equal_success import STRATEGIES, at_equal_success
 from reproduction.intervals import at_equal_steps, difference, metric_of
 from reproduction.lines import Line, Stored, line_name, title_of
@@ -228,9 +228,10 @@ def _cost(stored: Stored) -> str:
         return "Nothing was run yet."
     hours = {name: one.hours for name, one in used.items()}
     bound = sum(own for name, own in hours.items() if name not in (*SEARCHING, EARLIER))
+    counted = ["tables", "set credit", "convergence", "triangles", *(["replaced runs"] if REPLACED in used else [])]
     planned = f"at most {HOURS} were planned" if bound <= HOURS else f"more than the {HOURS} that were planned"
     told = (
-        f"{sum(hours.values()):.1f} CPU hours: {bound:.1f} for tables, set credit, convergence and triangles "
+        f"{sum(hours.values()):.1f} CPU hours: {bound:.1f} for {joined(counted)} "
         f"({planned}), {hours[EARLIER]:.1f} for the study of what decides the outcome, "
         f"{sum(hours[name] for name in SEARCHING):.1f} for searches."
     )

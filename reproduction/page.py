@@ -14,7 +14,6 @@ from polychromic.files import write_text
 from polychromic.report.table import Table, as_markdown
 from polychromic.report.tables import NOTHING
 from reproduction import search
-from reproduction.bonuses import bonuses_table
 from reproduction.changes import study_block
 from reproduction.comparison import comparison_block
 from reproduction.convergence import convergence_block
@@ -38,7 +37,7 @@ from reproduction.plans import (
     TASKS,
     TRIANGLE,
 )
-from reproduction.rates import Tried, rates_table
+from reproduction.suited import Tried, tried_table
 from reproduction.triangles import triangle_table
 from reproduction.words import bare, folded, provenance, short_settings
 
@@ -108,8 +107,8 @@ def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = 
     texts = {
         **overview_blocks(stored, figures),
         "search": _search_block(stored, again["search"]),
-        "rates": _tried_block(stored, RATES, stored.rates, rates_table, again["rates"]),
-        "bonuses": _tried_block(stored, BONUSES, stored.bonuses, bonuses_table, again["bonuses"]),
+        "rates": _tried_block(stored, RATES, stored.rates, "rate", again["rates"]),
+        "bonuses": _tried_block(stored, BONUSES, stored.bonuses, "λ", again["bonuses"]),
     }
     for task in TABLES.tasks(stored.scale):
         compared = stored.lines(TABLES, task)
@@ -193,13 +192,7 @@ def _search_block(stored: Stored, command: str) -> str:
     )
 
 
-def _tried_block(
-    stored: Stored,
-    plan: Plan,
-    tried: Callable[[str], Sequence[Tried]],
-    table_of: Callable[[Mapping[str, Sequence[Tried]], Mapping[str, str]], Table],
-    command: str,
-) -> str:
+def _tried_block(stored: Stored, plan: Plan, tried: Callable[[str], Sequence[Tried]], what: str, command: str) -> str:
     """Whether a setting of the search suits the tasks that it did not have."""
     tasks = plan.tasks(stored.scale)
     by_task = {title_of(task, TASKS): own for task in tasks if (own := tried(task))}
@@ -207,7 +200,7 @@ def _tried_block(
     records = [record for line in lines for record in line.records]
     if not records:
         return f"Not run yet: `{command}`."
-    return "\n\n".join([bare(table_of(by_task, METHOD_NAMES)), provenance(command, records)])
+    return "\n\n".join([bare(tried_table(by_task, METHOD_NAMES, what)), provenance(command, records)])
 
 
 def _chosen_rows(chains: Sequence[search.Chain]) -> tuple[tuple[str, ...], ...]:

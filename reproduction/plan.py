@@ -54,7 +54,7 @@ class Runs:
     changes: Settings = field(default_factory=dict)
     settings_of: str = ""  # the method whose chosen settings these take; "": their own
     rate: float = 1.0  # times the learning rates of actor and critic
-    bonus: float = 0.0  # times λ_UCB of the search; 0: the λ_UCB that was found for the task
+    bonus: float | None = None  # λ_UCB as a multiple of the search's; None: the one that was found for the task
     as_searched: bool = False  # with the learning rates of the search on tasks that it did not have too
     seeds: Seeds = "all"
     points: float = 1.0  # of the learning curve, times the scale's number
@@ -94,7 +94,7 @@ class Plan:
     def needs_bonuses(self) -> bool:
         """Whether tasks without their own search need a λ_UCB first."""
         return any(
-            runs.settings == "chosen" and not runs.bonus and any(method.endswith("-ucb") for method in runs.methods)
+            runs.settings == "chosen" and runs.bonus is None and any(method.endswith("-ucb") for method in runs.methods)
             for runs in self.runs
         )
 
@@ -148,8 +148,7 @@ class Chosen:
     by_configurations: Mapping[str, Mapping[str, Mapping[str, Settings]]] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
     finalists: tuple[str, ...] = ()  # labels that the screening chose; none before it is finished
-    own_rates: Mapping[str, Mapping[str, Settings]] = field(default_factory=dict)  # of tasks without their own search
-    own_bonuses: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # λ_UCB of theirs, by method
+    own_settings: Mapping[str, Mapping[str, Settings]] = field(default_factory=dict)  # found where there was no search
 
     def of_task(self, task: str, *, as_searched: bool = False) -> dict[str, Settings]:
         """Settings by method; a task without its own search uses those of the task that it names.
@@ -158,12 +157,7 @@ class Chosen:
         """
         like = self.tasks[task].settings_of if task in self.tasks else ""
         searched = {**self.settings.get(like, {}), **self.settings.get(task, {})}
-        if as_searched:
-            return searched
-        settings = {**searched, **self.own_rates.get(task, {})}
-        return settings | {
-            method: {**settings[method], "ucb": bonus} for method, bonus in self.own_bonuses.get(task, {}).items()
-        }
+        return searched if as_searched else {**searched, **self.own_settings.get(task, {})}
 
     def of(self, task: str, method: str, *, as_searched: bool = False) -> dict[str, Any]:
         """Settings of a method on a task, or an error that says what to do."""
@@ -264,7 +258,7 @@ def _planned(
             return
         settings = {**_settings(plan, runs, chosen, task, method), **runs.changes}
         settings = with_rate(settings, runs.rate)
-        if runs.bonus:
+        if runs.bonus is not None:
             settings["ucb"] = scaled(chosen.of(task, method, as_searched=True)["ucb"], runs.bonus)
     lengths = scale.tasks[task].lengths
     label = runs.label.format(

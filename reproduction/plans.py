@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from polychromic.sweep.cells import PRETRAINED
-from reproduction.bonuses import BONUS_FACTORS
 from reproduction.plan import ONCE_DEFAULT, Plan, Runs, Scale, Scored, Seeds, Task
-from reproduction.rates import FACTORS
 from reproduction.search import Candidate, Search
+from reproduction.suited import BONUS_FACTORS, RATE_FACTORS
 
 # ---------------------------------------------------------------- methods
 
@@ -54,7 +53,7 @@ TASKS = {
         bases=("fourrooms-full",),
     ),
     # No search of their own: they use what it chose on GoTo, with a learning rate of their own.
-    "pickup": Task("Pickup", {"rates": 192, "tables": 480}, settings_of="goto"),
+    "pickup": Task("Pickup", {"rates": 192, "tables": 480, "checks": 480}, settings_of="goto"),
     "synthseq": Task("SynthSeq", {"rates": 192, "tables": 480, "screening": 384, "credit": 480}, settings_of="goto"),
     "bosslevel": Task("BossLevel", {"rates": 192, "tables": 480, "credit": 480}, settings_of="goto"),
     "triangle": Task("Triangle discovery", {"triangle": 300}),
@@ -65,7 +64,7 @@ TASKS = {
 FULL = Scale(TASKS, seeds=3, pair_seeds=5, attempts=160, rollouts=32, points=20)
 
 _QUICK_LENGTHS = {"search": 16, "rates": 16, "tables": 24, "literal": 24, "study": 24, "long": 48, "triangle": 24}
-_QUICK_LENGTHS |= {"screening": 24, "credit": 24, "curves": 24, "convergence": 48}
+_QUICK_LENGTHS |= {"checks": 24, "screening": 24, "credit": 24, "curves": 24, "convergence": 48}
 QUICK = Scale(
     {
         name: replace(task, lengths={length: _QUICK_LENGTHS[length] for length in task.lengths})
@@ -156,7 +155,7 @@ RATES = Plan(
             points=0.3,
             scored="briefly",
         )
-        for label, factor in FACTORS.items()
+        for label, factor in RATE_FACTORS.items()
     ),
     GRID_READINGS,
     results="rates",
@@ -191,6 +190,28 @@ TABLES = Plan(
         Runs(PAPER, ("ppo", "poly-ppo"), "literal", settings="literal", scored=GREEDILY),
         Runs(PAPER, ("reinforce",), "literal", settings="literal", scored=GREEDILY),
         Runs(CHOSEN, ("ppo", "poly-ppo"), "tables", seeds="further", scored=GREEDILY),
+    ),
+    GRID_READINGS,
+)
+
+# A choice that the search left to chance: on Pickup two learning rates of Poly-PPO scored 1.214 and 1.216.
+OTHER_RATE = "{method}, GoTo's learning rate"
+CHECKS = Plan(
+    "checks",
+    "Poly-PPO on Pickup with GoTo's learning rate, which scored as well as the one that the tables have",
+    "checks",
+    (
+        Runs("compared", PAIR, "tables", seeds="pair", scored=GREEDILY),
+        Runs(
+            "learning rate",
+            ("poly-ppo",),
+            "checks",
+            OTHER_RATE,
+            as_searched=True,
+            seeds="pair",
+            scored=GREEDILY,
+            against="poly-ppo",
+        ),
     ),
     GRID_READINGS,
 )
@@ -451,4 +472,4 @@ TRIANGLE = Plan(
     results="triangle",
 )
 
-PLANS = {plan.name: plan for plan in (RATES, BONUSES, TABLES, STUDY, SCREENING, CREDIT, CONVERGENCE, TRIANGLE)}
+PLANS = {plan.name: plan for plan in (RATES, BONUSES, TABLES, CHECKS, STUDY, SCREENING, CREDIT, CONVERGENCE, TRIANGLE)}

@@ -1,6 +1,7 @@
 """Numbers in the sentences of the results page that are not made from results, held against them."""
 
 import re
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ from reproduction.equal_success import STRATEGIES, at_equal_success, common_rang
 from reproduction.intervals import at_equal_steps, difference, metric_of
 from reproduction.lines import Stored
 from reproduction.overview import overview_blocks
-from reproduction.plans import CHOSEN, FULL, PAPER, SCREENING, STUDY, TABLES, TASKS, TRIANGLE
+from reproduction.plans import BONUSES, CHOSEN, FULL, PAPER, SCREENING, STUDY, TABLES, TASKS, TRIANGLE
 from reproduction.screening import scores
+from reproduction.search import score_of
+from reproduction.suited import NOISE
 
 from polychromic.sweep.cells import PRETRAINED
 from polychromic.tasks.grids import paper_results
@@ -154,6 +157,23 @@ def test_what_the_literal_settings_come_to(stored):
     assert more.clear
     assert "With two seeds no other difference between PPO and Poly-PPO is clear" in PAGE
     assert not any(gap.clear for gap in gaps.values())
+
+
+def test_what_the_search_for_the_weight_of_ucb_found(stored):
+    told = " ".join((ROOT / "docs/results-method.md").read_text(encoding="utf-8").split())
+    tried = {task: stored.bonuses(task) for task in BONUSES.tasks(FULL)}
+    assert all(one.finished for own in tried.values() for one in own)
+    changed = [(one.method, TASKS[task].title) for task, own in tried.items() for one in own if one.factor != 1]
+    assert changed == [("reinforce-ucb", "SynthSeq"), ("reinforce-ucb", "BossLevel")]
+    assert "So REINFORCE alone changes, on SynthSeq and BossLevel" in told
+    gaps = []
+    for task in TABLES.tasks(FULL):
+        for records in tables(stored, task, CHOSEN).values():
+            scores = [score_of(record) for record in records if record["method"] != PRETRAINED]
+            gaps += [abs(first - second) for first, second in combinations(scores, 2)]
+    assert f"within {NOISE:g} of the best" in told
+    assert "in 19 of 20 cases two runs of the tables that differ only in their seed differ by less" in told
+    assert np.mean(np.array(gaps) < NOISE) == pytest.approx(19 / 20, abs=0.02)
 
 
 def test_what_poly_ppo_keeps_at_equal_success(stored):

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 from made_up import made_up
 from reproduction.__main__ import Arguments, reproduce
-from reproduction.bonuses import NOISE, suited_bonuses, taken
 from reproduction.lines import Stored
 from reproduction.page import results_blocks
 from reproduction.plan import expand
 from reproduction.plans import BONUSES, CREDIT, FULL, RATES, SCREENING, STAND_IN, TABLES
-from reproduction.rates import Tried, suited
+from reproduction.suited import NOISE, Tried, with_bonuses, with_rates
 
 from polychromic.errors import UserError
 
@@ -26,7 +25,7 @@ def test_the_best_rate_wins():
     assert factor(-1.0, 1.0, -1.0) == 1 / 3  # diverged
     settings = {"ppo": {"actor_learning_rate": 3e-5, "kl_coefficient": 0.1}, "ppo-ucb": {"actor_learning_rate": 3e-5}}
     tried = [Tried("ppo", {1.0: 0.5, 3.0: 0.9})]
-    assert suited(settings, tried) == {
+    assert with_rates(settings, tried) == {
         "ppo": {"actor_learning_rate": 9e-5, "kl_coefficient": 0.1},
         "ppo-ucb": {"actor_learning_rate": 9e-5},
     }
@@ -73,7 +72,7 @@ def test_a_task_takes_the_rate_that_suits_it(tmp_path):
 
 def test_another_weight_of_ucb_must_beat_the_noise():
     def factor(*scores):
-        return taken(Tried("ppo-ucb", dict(zip((1.0, 1 / 3, 0.1), scores, strict=True))))
+        return Tried("ppo-ucb", dict(zip((1.0, 1 / 3, 0.1), scores, strict=True)), NOISE).factor
 
     assert factor(1.2, 1.0, 1.2 + NOISE - 0.001) == 1.0
     assert factor(1.2, 1.0, 1.2 + NOISE + 0.001) == 0.1
@@ -81,7 +80,8 @@ def test_another_weight_of_ucb_must_beat_the_noise():
     assert factor(1.0, None, 1.9) == 1.0  # not before all were tried
     assert factor(-1.0, 0.1, -1.0) == 1 / 3  # diverged
     tried = [Tried("ppo-ucb", {1.0: 0.5, 1 / 3: 0.9, 0.1: 0.7})]
-    assert suited_bonuses({"ppo-ucb": {"ucb": 0.01, "kl_coefficient": 0.1}}, tried) == {"ppo-ucb": 0.00333333}
+    settings = {"ppo-ucb": {"ucb": 0.01, "kl_coefficient": 0.1}, "ppo": {"kl_coefficient": 0.2}}
+    assert with_bonuses(settings, tried) == {**settings, "ppo-ucb": {"ucb": 0.00333333, "kl_coefficient": 0.1}}
 
 
 def test_a_task_takes_the_weight_of_ucb_that_suits_it(tmp_path):
