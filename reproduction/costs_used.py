@@ -21,6 +21,12 @@ class Used(NamedTuple):
     results: int  # runs that diverged among them
     without_cost: int  # results that do not say what they took
 
+    @property
+    def estimated(self) -> float:
+        """Hours of those, as many each as the others took on average."""
+        known = self.results - self.without_cost
+        return self.without_cost * self.hours / known if known else 0.0
+
 
 def costs_used(stored: Stored) -> dict[str, Used]:
     """By plan, a result that several share counted with the first."""

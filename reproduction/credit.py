@@ -9,20 +9,19 @@ from typing import NamedTuple
 from polychromic.report.table import Table
 from polychromic.report.tables import NOTHING
 from reproduction import screening
-from reproduction.equal_success import AtEqualSuccess, at_equal_success, common_range
-from reproduction.intervals import Interval, difference
+from reproduction.equal_success import STRATEGIES, AtEqualSuccess, at_equal_success, common_range
+from reproduction.intervals import Interval, difference, ratio_at_the_end
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plans import CREDIT, SCREENING, TASKS
 from reproduction.words import SEEDS, bare, footer, joined, points, provenance, short_settings
 
 MORE = 1.25  # times PPO's distinct successful strategies
-BARS = EARNED, NOT_RESOLVED, MISSED = "earned", "not resolved", "missed"
+EARNED, NOT_RESOLVED, MISSED = "earned", "not resolved", "missed"
 TASKS_NEEDED = 2
 BAR = (
     f"The bar, set in advance: at equal success at least {100 * (MORE - 1):.0f} % more distinct successful strategies "
-    "than PPO (the whole 95 % interval) with pass@8 not below PPO's (its mean), on at least "
-    f"{TASKS_NEEDED} tasks, and one such setting within {100 * screening.NEAR:.0f} points of PPO's success at equal "
-    "trajectories"
+    f"than PPO (the whole 95 % interval) and pass@8 not below PPO's (its mean), on {TASKS_NEEDED} tasks or more; at "
+    f"equal trajectories success within {100 * screening.NEAR:.0f} points of PPO's"
 )
 
 
@@ -33,6 +32,7 @@ class Compared(NamedTuple):
     ppo: Line
     equal: AtEqualSuccess | None
     success: Interval | None  # difference at the end, at equal trajectories
+    kept: Interval | None  # distinct successful strategies there, ratio
 
     @property
     def finished(self) -> bool:
@@ -71,6 +71,7 @@ def compared(stored: Stored) -> dict[str, list[Compared]]:
                     ppo,
                     at_equal_success(line.records, ppo.records),
                     difference(line.records, ppo.records, "success") if line.records else None,
+                    ratio_at_the_end(line.records, ppo.records, STRATEGIES) if line.records else None,
                 )
                 for line in others
             ]
@@ -78,7 +79,7 @@ def compared(stored: Stored) -> dict[str, list[Compared]]:
 
 
 def verdict(by_task: Mapping[str, Sequence[Compared]], tasks: int) -> str:
-    """Which settings earn the bar, if any, and whether a setting of PPO does too. tasks: how many there should be."""
+    """Which settings of sets earn the bar, if any. tasks: how many there should be."""
     everything = [one for own in by_task.values() for one in own]
     if not everything:
         return "Not run yet: `python -m reproduction credit`."
@@ -91,44 +92,42 @@ def verdict(by_task: Mapping[str, Sequence[Compared]], tasks: int) -> str:
         label: {task: one for task, ones in by_task.items() for one in ones if one.line.label == label}
         for label in labels
     }
-    sets = {label: own for label, own in settings.items() if _line(own).method != "ppo"}
-    controls = [_told(own) for label, own in settings.items() if label not in sets]
-    earned = [label for label, own in sets.items() if _count(own, EARNED) >= TASKS_NEEDED]
-    near = [label for label in earned if all(one.near for one in sets[label].values() if one.bar == EARNED)]
+    where = {
+        label: {task: one for task, one in own.items() if one.bar == EARNED}
+        for label, own in settings.items()
+        if _line(own).method != "ppo"
+    }
+    earned = {label: own for label, own in where.items() if len(own) >= TASKS_NEEDED}
+    near = {label: own for label, own in earned.items() if all(one.near for one in own.values())}
     if near:
-        said = f"**Earned** by {_quoted(near, sets)}."
-    elif earned:
-        said = (
-            f"**Earned at equal success alone**, by {_quoted(earned, sets)}; at equal trajectories success is too low."
-        )
-    else:
-        said = "**Not earned.**"
-    told = [*(_told(own) for own in sets.values()), *(f"the control, {one}" for one in controls)]
-    return f"{said} By tasks: {'; '.join(told)}."
+        return f"**Earned** by {_quoted(near)}."
+    if earned:
+        return f"**Earned at equal success alone**, by {_quoted(earned)}; at equal trajectories success is too low."
+    return "**Not earned.**"
 
 
 def summary_table(by_task: Mapping[str, Sequence[Compared]]) -> str:
     """Every setting on every task, in one small table."""
     labels = dict.fromkeys(one.line.label for own in by_task.values() for one in own)
-    rows = []
-    for label in labels:
-        own = {task: one for task, ones in by_task.items() for one in ones if one.line.label == label}
-        equal = {task: one.equal for task, one in own.items()}
-        ratios = [ratio(found.strategies) if (found := equal.get(task)) else NOTHING for task in by_task]
-        passed = [_point(found.pass_at_8) if (found := equal.get(task)) else NOTHING for task in by_task]
-        ends = [_point(own[task].success) if task in own else NOTHING for task in by_task]
-        rows.append((line_name(_line(own)), *ratios, ", ".join(passed), ", ".join(ends)))
-    titles = [title_of(task, TASKS) for task in by_task]
-    note = (
-        f"Distinct successful strategies × PPO's at equal success, task by task, with 95 % intervals over seeds; then "
-        f"pass@8 there and success at equal trajectories, minus PPO's, in points ({', '.join(titles)})."
+    rows = tuple(
+        (
+            f"{title_of(task, TASKS)}, {line_name(one.line)}",
+            NOTHING if one.success is None else points(one.success),
+            NOTHING if one.kept is None else ratio(one.kept),
+            *((ratio(one.equal.strategies), points(one.equal.pass_at_8)) if one.equal else (NOTHING, NOTHING)),
+            one.bar,
+        )
+        for label in labels
+        for task, own in by_task.items()
+        for one in own
+        if one.line.label == label
     )
-    columns = ("setting", *(f"strategies, {title}" for title in titles), "pass@8", "success at the end")
-    return bare(Table("", note, columns, tuple(rows)))
-
-
-def _point(gap: Interval | None) -> str:
-    return NOTHING if gap is None else points(gap).split(" ")[0]
+    note = (
+        "Against PPO, with 95 % intervals: finished policies after equally many trajectories, then along training at "
+        "equal success. Strategies are ratios of distinct successful ones, success and pass@8 differences in points."
+    )
+    columns = ("task, setting", "finished: success", "finished: strategies", "equal success: strategies")
+    return bare(Table("", note, (*columns, "equal success: pass@8", "bar"), rows))
 
 
 def _line(own: Mapping[str, Compared]) -> Line:
@@ -136,18 +135,10 @@ def _line(own: Mapping[str, Compared]) -> Line:
     return next(iter(own.values())).line
 
 
-def _count(own: Mapping[str, Compared], bar: str) -> int:
-    return sum(one.bar == bar for one in own.values())
-
-
-def _told(own: Mapping[str, Compared]) -> str:
-    """How a setting did on the tasks, in words."""
-    lists = {bar: [title_of(task, TASKS) for task, one in own.items() if one.bar == bar] for bar in BARS}
-    return f"*{line_name(_line(own))}* {', '.join(f'{bar} on {joined(on)}' for bar, on in lists.items() if on)}"
-
-
-def _quoted(labels: Sequence[str], settings: Mapping[str, Mapping[str, Compared]]) -> str:
-    return ", ".join(f"*{line_name(_line(settings[label]))}*" for label in labels)
+def _quoted(settings: Mapping[str, Mapping[str, Compared]]) -> str:
+    return ", ".join(
+        f"*{line_name(_line(own))}* on {joined([title_of(task, TASKS) for task in own])}" for own in settings.values()
+    )
 
 
 def credit_block(stored: Stored, command: str) -> str:

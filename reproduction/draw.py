@@ -72,6 +72,7 @@ def passk_lines(axes: Axes, lines: Sequence[Line]) -> None:
             lw=0,
         )
     axes.set_xscale("log", base=2)
+    axes.set_xticks([1, 2, 4, 8, 16, 32, 64, 128])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:g}"))
     plain(axes, "k attempts", "pass@k")
     axes.set_ylim(top=1.01)

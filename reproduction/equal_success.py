@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reproduction.intervals import Interval, Records, between_seeds
+from reproduction.intervals import Interval, Records, between_seeds, ratio_between_seeds
 
 STRATEGIES, PASS_AT_8 = "distinct_successful_strategies", "pass@8"
 LEVELS = 9  # of success, evenly spaced
@@ -79,15 +79,15 @@ def at_equal_success(ours: Records, theirs: Records, span: tuple[float, float] |
         return None
     low, high = span[1] - TOP * (span[1] - span[0]), span[1]
     levels = np.linspace(low, high, LEVELS)
-    found = {
-        name: [np.array([read_off(curve, name, levels).mean() for curve in curves]) for curves in both]
-        for name in (STRATEGIES, PASS_AT_8)
-    }
-    ratio = between_seeds(*(np.log(np.maximum(values, 1e-9)) for values in found[STRATEGIES]))
+
+    def means(name: str) -> list[NDArray[np.float64]]:
+        return [np.array([read_off(curve, name, levels).mean() for curve in curves]) for curves in both]
+
+    kept, passed = means(STRATEGIES), means(PASS_AT_8)
     return AtEqualSuccess(
         low,
         high,
-        Interval(*(float(np.exp(part)) for part in ratio)),
-        between_seeds(*found[PASS_AT_8]),
+        ratio_between_seeds(kept[0], kept[1]),
+        between_seeds(passed[0], passed[1]),
         (len(both[0]), len(both[1])),
     )

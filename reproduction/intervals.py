@@ -193,11 +193,11 @@ def over_seeds(values: NDArray[np.float64]) -> Interval:
     return Interval(middle, middle - half, middle + half)
 
 
-def student(degrees: float) -> float:
-    """The quantile of Student's t that a 95 % interval extends to on both sides."""
+def student(degrees: float, confidence: float = CONFIDENCE) -> float:
+    """The quantile of Student's t that an interval extends to on both sides."""
     from scipy.special import stdtrit  # `scipy.stats` takes long to import
 
-    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
+    return float(stdtrit(degrees, (1 + confidence) / 2))
 
 
 class _Spread(NamedTuple):
@@ -300,7 +300,9 @@ def still_moving(records: Records, name: str = "success") -> Interval | None:
     return over_seeds(rises[:, None]).single()
 
 
-def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, Interval] | None:
+def at_equal_steps(
+    ours: Records, theirs: Records, name: str, confidence: float = CONFIDENCE
+) -> tuple[float, Interval] | None:
     """One line minus another at the same number of environment steps on their learning curves.
 
     That number is the total of the shortest run; curves are interpolated between their points. The interval is over
@@ -311,7 +313,7 @@ def at_equal_steps(ours: Records, theirs: Records, name: str) -> tuple[float, In
         return None
     steps = min(curve["steps"][-1] for line in curves for curve in line)
     first, second = (np.array([np.interp(steps, curve["steps"], curve[name]) for curve in line]) for line in curves)
-    return steps, between_seeds(first, second)
+    return steps, between_seeds(first, second, confidence)
 
 
 def mean_at_equal_steps(pairs: Sequence[tuple[Records, Records]], name: str) -> Interval | None:
@@ -324,12 +326,25 @@ def mean_at_equal_steps(pairs: Sequence[tuple[Records, Records]], name: str) -> 
     return Interval(mean, mean - half, mean + half)
 
 
-def between_seeds(first: NDArray[np.float64], second: NDArray[np.float64]) -> Interval:
+def between_seeds(first: NDArray[np.float64], second: NDArray[np.float64], confidence: float = CONFIDENCE) -> Interval:
     """The difference of two means over seeds, [S] each, with Welch's interval; with one seed each there is none."""
     error = np.sqrt(sum(values.var(ddof=1) / len(values) for values in (first, second) if len(values) > 1))
-    half = student(_degrees_apart(first[:, None], second[:, None])) * error if error else 0.0
+    half = student(_degrees_apart(first[:, None], second[:, None]), confidence) * error if error else 0.0
     gap = float(first.mean() - second.mean())
     return Interval(gap, gap - half, gap + half)
+
+
+def ratio_between_seeds(first: NDArray[np.float64], second: NDArray[np.float64]) -> Interval:
+    """The ratio of two means over seeds, [S] each, as logarithms with Welch's interval."""
+    gap = between_seeds(np.log(np.maximum(first, 1e-9)), np.log(np.maximum(second, 1e-9)))
+    return Interval(*(float(np.exp(part)) for part in gap))
+
+
+def ratio_at_the_end(ours: Records, theirs: Records, name: str) -> Interval | None:
+    """One line's metric as a multiple of another's, averaged over configurations; the interval is over seeds."""
+    tables = [table_of(records, name) for records in (ours, theirs)]
+    first, second = (None if table is None else table.mean(axis=1) for table in tables)
+    return None if first is None or second is None else ratio_between_seeds(first, second)
 
 
 def cpu_hours(records: Records) -> float:

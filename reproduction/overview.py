@@ -60,13 +60,21 @@ def overview_blocks(stored: Stored, figures: Mapping[str, str]) -> dict[str, str
 
 BEST = ("task", "highest mean", "success %", "clearly ahead of", "not clearly ahead of", "Poly-PPO − PPO, equal steps")
 ATTEMPTS = ("task: pass@128 %", "pretrained", "PPO", "Poly-PPO", "clear differences")
-STARTS = ("task: perturbed starts %", "PPO", "paper", "Poly-PPO", "paper", "Poly-PPO − PPO")
+STARTS = (
+    "task: perturbed starts %",
+    "pretrained",
+    "PPO",
+    "Poly-PPO",
+    "Poly-PPO − PPO",
+    "the paper's pretrained, PPO, Poly-PPO",
+)
 KEPT = ("task", "pretrained", "PPO", "Poly-PPO", "Poly-PPO − PPO", "Poly-PPO × PPO's at equal success")
 ALT = {
     "best": "Success of every method without UCB on every task, with 95 % intervals, beside the paper's numbers",
     "attempts": "Share of configurations solved within k attempts",
     "perturbed": "Success from perturbed starts, beside the paper's numbers",
-    "convergence": "Success, pass@128, perturbed starts and entropy along training with the paper's literal settings",
+    "convergence": "Success, pass@128, perturbed starts and entropy along training with the paper's literal settings: "
+    "means, pale every run, dashed the pretrained policy",
     "strategies": "Distinct successful strategies of every method without UCB on every task",
     "decides": "The effect of every change of the study on success",
     "triangles": "Validity against distinct triangles, for every run and along temperatures",
@@ -136,8 +144,10 @@ def _perturbed(lines: Mapping[str, Line]) -> Sequence[str]:
     paper = paper_results()
     task = lines["ppo"].records[0]["task"]
     theirs = dict(zip(paper["methods"], paper["perturbed_start_success_percent"][task], strict=True))
-    shown = [(percent(lines[method], "perturbed"), f"{theirs[method]:.1f}") for method in ("ppo", "poly-ppo")]
-    return *shown[0], *shown[1], gap(lines["poly-ppo"], lines["ppo"], "perturbed")
+    methods = (PRETRAINED, "ppo", "poly-ppo")
+    ours = [percent(lines[method], "perturbed") for method in methods]
+    printed = ", ".join(f"{theirs[method]:.1f}" for method in methods)
+    return *ours, gap(lines["poly-ppo"], lines["ppo"], "perturbed"), printed
 
 
 def _strategies(lines: Mapping[str, Line]) -> Sequence[str]:
@@ -207,18 +217,13 @@ def _triangles(stored: Stored) -> str:
 
 def _credit(stored: Stored) -> str:
     by_task = {task: stored.lines(SCREENING, task) for task in SCREENING.tasks(stored.scale)}
-    settings = len(next(iter(by_task.values()), ()))
-    tasks = joined([title_of(task, TASKS) for task in by_task])
-    searched = f"The search: {settings} settings, each once on {tasks} with a seed of its own."
     if not screening.is_finished(by_task):
-        done = sum(bool(line.records) for lines in by_task.values() for line in lines)
-        state = f"{done} of {settings * len(by_task)} runs of this screening are done." if done else "Not run yet."
-        return f"{searched} {state}"
-    labels = {line.label: line_name(line) for lines in by_task.values() for line in lines}
-    chosen = joined([f"*{labels[label]}*" for label in stored.finalists])
+        runs = [line for lines in by_task.values() for line in lines]
+        done = sum(bool(line.records) for line in runs)
+        return f"{done} of {len(runs)} runs of the screening are done." if done else "Not run yet."
     against_ppo = credit.compared(stored)
     verdict = credit.verdict(against_ppo, len(CREDIT.tasks(stored.scale)))
-    parts = [f"{searched} Chosen for more seeds and tasks: {chosen}.", f"{credit.BAR}.", verdict]
+    parts = [f"{credit.BAR}.", verdict]
     return "\n\n".join([*parts, *([credit.summary_table(against_ppo)] if against_ppo else [])])
 
 
@@ -227,15 +232,21 @@ def _cost(stored: Stored) -> str:
     if not any(one.results for one in used.values()):
         return "Nothing was run yet."
     hours = {name: one.hours for name, one in used.items()}
-    bound = sum(own for name, own in hours.items() if name not in (*SEARCHING, EARLIER))
+    bounded = [name for name in used if name not in (*SEARCHING, EARLIER)]
+    bound = sum(hours[name] for name in bounded)
     counted = ["tables", "set credit", "convergence", "triangles", *(["replaced runs"] if REPLACED in used else [])]
-    planned = f"at most {HOURS} were planned" if bound <= HOURS else f"more than the {HOURS} that were planned"
+    estimated = bound + sum(used[name].estimated for name in bounded)
+    planned = f"at most {HOURS} were planned" if estimated <= HOURS else f"more than the {HOURS} that were planned"
     told = (
         f"{sum(hours.values()):.1f} CPU hours: {bound:.1f} for {joined(counted)} "
         f"({planned}), {hours[EARLIER]:.1f} for the study of what decides the outcome, "
-        f"{sum(hours[name] for name in SEARCHING):.1f} for searches."
+        f"{sum(hours[name] for name in SEARCHING):.1f} for searches, the screening of set credit among them "
+        f"({hours[SCREENING.name]:.1f})."
     )
     idle = [name for name, one in used.items() if not one.results]
     told += f" Not run yet: {joined(idle)}." if idle else ""
     unknown = [f"{one.without_cost} of {one.results} of {name}" for name, one in used.items() if one.without_cost]
-    return told + (f" Results without a record of their cost: {joined(unknown)}." if unknown else "")
+    if unknown:
+        more = sum(one.estimated for one in used.values())
+        told += f" Results without a record of their cost: {joined(unknown)}; by estimate {more:.1f} hours."
+    return told

@@ -6,40 +6,32 @@ What is between `<!-- NAME -->` and `<!-- end -->` is replaced. A table says how
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from polychromic.files import write_text
-from polychromic.report.table import Table, as_markdown
-from polychromic.report.tables import NOTHING
-from reproduction import search
+from polychromic.report.table import as_markdown
 from reproduction.changes import study_block
 from reproduction.comparison import comparison_block
 from reproduction.convergence import convergence_block
 from reproduction.credit import compared, credit_block, screening_block, summary_table
 from reproduction.estimates import needs_table
-from reproduction.lines import Stored, figure_name, title_of
+from reproduction.lines import Stored, figure_name
 from reproduction.overview import ALT, overview_blocks
-from reproduction.plan import Chosen, Plan, Planned, Scale, expand, key_of
+from reproduction.plan import Chosen, Planned, Scale, expand
 from reproduction.plans import (
-    BONUSES,
     CHOSEN,
     FULL,
-    METHOD_NAMES,
     PAPER,
     PLANS,
     QUICK,
-    RATES,
-    SEARCH,
     STUDY,
     TABLES,
-    TASKS,
     TRIANGLE,
 )
-from reproduction.suited import Tried, tried_table
+from reproduction.settings_page import settings_blocks
 from reproduction.triangles import triangle_table
-from reproduction.words import bare, folded, provenance, short_settings
 
 MARKS = {CHOSEN: "first", PAPER: "paper"}  # marks of the parts of the comparison
 SCALES = {  # of docs/scale.md, by mark
@@ -75,6 +67,9 @@ def fill(text: str, name: str, content: str) -> str:
     )
 
 
+SETTLED = ("search", "rates", "checks", "bonuses")  # marks of the settings and how they were found
+
+
 def skeletons(stored: Stored) -> dict[str, str]:
     """Pages with only headings and marks, by what follows the name of the results page: for tasks with results."""
     scale = stored.scale
@@ -92,7 +87,7 @@ def skeletons(stored: Stored) -> dict[str, str]:
         "": ["# Results", *_mark("verdict"), *(part for name in ALT for part in (f"## {name}", *_mark(name)))],
         "-tables": [*tables, "## To convergence", *_mark("convergence-table")],
         "-study": [*study, "## Screening", *_mark("screening-table"), "## Set credit", *_mark("credit-table")],
-        "-method": ["# How it is measured", "## Settings", *_mark("search"), *_mark("rates"), *_mark("bonuses")],
+        "-method": ["# How it is measured", "## Settings", *(part for name in SETTLED for part in _mark(name))],
     }
     return {suffix: "\n\n".join(parts) + "\n" for suffix, parts in pages.items()}
 
@@ -106,9 +101,7 @@ def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = 
     again = {name: command_of(name, quick=quick) for name in ("search", *PLANS)}
     texts = {
         **overview_blocks(stored, figures),
-        "search": _search_block(stored, again["search"]),
-        "rates": _tried_block(stored, RATES, stored.rates, "rate", again["rates"]),
-        "bonuses": _tried_block(stored, BONUSES, stored.bonuses, "λ", again["bonuses"]),
+        **settings_blocks(stored, again),
     }
     for task in TABLES.tasks(stored.scale):
         compared = stored.lines(TABLES, task)
@@ -151,61 +144,3 @@ def needs_text(plan: Sequence[Planned]) -> str:
     """The table of what cells need, without its heading."""
     text = as_markdown([needs_table(plan)])
     return text[text.index("| task") :].strip()
-
-
-def _search_block(stored: Stored, command: str) -> str:
-    records = stored.search.cells
-    chains = search.search_chains(records, SEARCH, stored.scale)
-    trials = [(chain, trial) for chain in chains for trial in chain.trials]
-    if not any(trial.score is not None for _, trial in trials):
-        return f"Not run yet: `{command}`."
-    rows = []
-    for chain, trial in trials:
-        record = records.get(key_of(trial.planned.cell), {})
-        late = {name: record.get("curve", {}).get(name, [])[-search.LAST :] for name in ("success", "coverage")}
-        metrics = [f"{sum(values) / len(values):.3f}" if values else NOTHING for values in late.values()]
-        score = NOTHING if trial.score is None else "diverged" if trial.score < 0 else f"{trial.score:.3f}"
-        rows.append(
-            (
-                f"{title_of(chain.task, TASKS)}, {METHOD_NAMES[chain.method]}",
-                trial.stage,
-                short_settings(trial.settings),
-                *metrics,
-                f"**{score}**" if trial.wins else score,
-            )
-        )
-    waiting = sum(trial.score is None for _, trial in trials)
-    finished = sum(chain.chosen is not None for chain in chains)
-    columns = ("task, method", "stage", "settings", "success", "coverage", "sum")
-    state = f"{finished} of {len(chains)} searches are finished"
-    state += f"; {waiting} runs of their current stages are missing." if waiting else "."
-    titles = [title_of(task, TASKS) for task in SEARCH.tasks(stored.scale)]
-    every = bare(Table("", "In bold what each stage chose.", columns, tuple(rows)))
-    chosen = bare(Table("", f"Rule: {search.RULE}.", ("method", *titles), _chosen_rows(chains)))
-    return "\n\n".join(
-        [
-            chosen,
-            state,
-            provenance(command, list(records.values())),
-            folded("All runs of the search", every),
-        ]
-    )
-
-
-def _tried_block(stored: Stored, plan: Plan, tried: Callable[[str], Sequence[Tried]], what: str, command: str) -> str:
-    """Whether a setting of the search suits the tasks that it did not have."""
-    tasks = plan.tasks(stored.scale)
-    by_task = {title_of(task, TASKS): own for task in tasks if (own := tried(task))}
-    lines = [line for task in tasks for line in stored.lines(plan, task)]
-    records = [record for line in lines for record in line.records]
-    if not records:
-        return f"Not run yet: `{command}`."
-    return "\n\n".join([bare(tried_table(by_task, METHOD_NAMES, what)), provenance(command, records)])
-
-
-def _chosen_rows(chains: Sequence[search.Chain]) -> tuple[tuple[str, ...], ...]:
-    """What was chosen for every method, task by task."""
-    rows: dict[str, list[str]] = {}
-    for chain in chains:
-        rows.setdefault(chain.method, []).append(NOTHING if chain.chosen is None else short_settings(chain.chosen))
-    return tuple((METHOD_NAMES[method], *settings) for method, settings in rows.items())

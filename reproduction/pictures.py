@@ -158,22 +158,34 @@ def decides_figure(stored: Stored) -> Picture | None:
 
 
 def convergence_figure(stored: Stored) -> Picture | None:
-    """Success, pass@128, perturbed starts and entropy along runs with the paper's literal settings, a line a run."""
+    """Success, pass@128, perturbed starts and entropy along training with the paper's literal settings: means, and pale
+    every run."""
     task = next((task for task in CONVERGENCE.tasks(stored.scale) if convergence_lines(stored, task)[0]), None)
     if task is None:
         return None
     lines, base = convergence_lines(stored, task)
     picture = Picture(figsize=(WIDE, 5.0), layout="constrained")
     panels = picture.subplots(2, 2).ravel()
-    names = {"success": "success", "pass@128": "pass@128", "perturbed": "perturbed starts", "entropy": "entropy"}
+    names = {
+        "success": "success, %",
+        "pass@128": "solved in 128 attempts, %",
+        "perturbed": "success, perturbed starts, %",
+        "entropy": "entropy",
+    }
     for axes, (name, label) in zip(panels, names.items(), strict=True):
+        scale = 1 if name == "entropy" else 100
         level = metric_of(base.records, name) if base else None
         if level is not None:
-            axes.axhline(level.mean, color=COLOURS[PRETRAINED], lw=1)
+            axes.axhline(scale * level.mean, color=COLOURS[PRETRAINED], lw=1.4, ls="--")
         for line in lines:
-            for number in range(len(line.records)):
-                iterations, metrics = along(line.records[number : number + 1], name)
-                axes.plot(iterations, [metric.mean for metric in metrics], color=COLOURS[line.method], lw=1.4)
+            for records, style in [
+                (line.records, {"lw": 1.8}),
+                *(([one], {"lw": 0.8, "alpha": 0.3}) for one in line.records),
+            ]:
+                iterations, metrics = along(records, name)
+                axes.plot(iterations, [scale * metric.mean for metric in metrics], color=COLOURS[line.method], **style)
+        if name == "pass@128":
+            axes.set_ylim(75, 101)
         plain(axes, "iterations", label)
     _method_legend(picture)
     return picture

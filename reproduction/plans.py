@@ -176,6 +176,7 @@ BONUSES = Plan(
 # ---------------------------------------------------------------- the paper's tables
 
 CHOSEN, PAPER = "chosen", "paper"  # settings of the search, and the paper's literal ones
+RATE = "learning rate"
 GREEDILY: Scored = "greedily too"
 TABLES = Plan(
     "tables",
@@ -195,7 +196,6 @@ TABLES = Plan(
 )
 
 # A choice that the search left to chance: on Pickup two learning rates of Poly-PPO scored 1.214 and 1.216.
-OTHER_RATE = "{method}, GoTo's learning rate"
 CHECKS = Plan(
     "checks",
     "Poly-PPO on Pickup with GoTo's learning rate, which scored as well as the one that the tables have",
@@ -203,10 +203,10 @@ CHECKS = Plan(
     (
         Runs("compared", PAIR, "tables", seeds="pair", scored=GREEDILY),
         Runs(
-            "learning rate",
+            RATE,
             ("poly-ppo",),
             "checks",
-            OTHER_RATE,
+            "{method}, GoTo's learning rate",
             as_searched=True,
             seeds="pair",
             scored=GREEDILY,
@@ -218,7 +218,7 @@ CHECKS = Plan(
 
 # ---------------------------------------------------------------- the study: what decides the outcome?
 
-REFERENCE, LENGTH, RATE, OBSERVATION = "reference", "length", "learning rate", "observation"
+REFERENCE, LENGTH, OBSERVATION = "reference", "length", "observation"
 SET_ADVANTAGES = "set advantages"
 AS_COMPARED = "as in the comparison"
 _FEW = 0.25  # of the usual points on the learning curve of a change, which is not drawn

@@ -150,9 +150,9 @@ def test_without_results_nothing_is_claimed(tmp_path):
     empty = Stored(tmp_path, FULL)
     made = results_blocks(empty, {})
     verdict, searched = made.pop("verdict"), made.pop("credit")
-    assert verdict.count("| – | not run yet | – |") == verdict.count("not run yet") - 1 == 16
-    assert "**Of 16 claims: 16 not run yet.**" in verdict
-    assert searched.endswith(" Not run yet.")
+    assert verdict.count("| – | not run yet | – |") == verdict.count("not run yet") - 1 == 20
+    assert "**Of 20 claims: 20 not run yet.**" in verdict
+    assert searched == "Not run yet."
     nothing = {name: text for name, text in made.items() if "ot run yet" not in text}
     assert nothing == {"cost": "Nothing was run yet."}
     assert not re.search(r"\d\.\d", "".join(made.values()))

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reproduction.changes import STRICT, compared_with, trained_alike
-from reproduction.convergence import convergence_lines
+from reproduction.convergence import along, convergence_lines
+from reproduction.costs_used import costs_used
 from reproduction.credit import compared
-from reproduction.equal_success import STRATEGIES, at_equal_success, common_range, curves_with
+from reproduction.equal_success import at_equal_success, common_range
 from reproduction.intervals import at_equal_steps, difference, metric_of
 from reproduction.lines import Stored
 from reproduction.overview import overview_blocks
-from reproduction.plans import BONUSES, CHOSEN, FULL, PAPER, SCREENING, STUDY, TABLES, TASKS, TRIANGLE
+from reproduction.plans import BONUSES, CHECKS, CHOSEN, FULL, PAPER, RATE, SCREENING, STUDY, TABLES, TASKS, TRIANGLE
 from reproduction.screening import scores
 from reproduction.search import score_of
 from reproduction.suited import NOISE
@@ -54,7 +55,9 @@ def test_the_literal_settings(stored):
         100 * difference(own["poly-ppo"], own["ppo"], "success").mean
         for own in (tables(stored, task, PAPER) for task in ("fourrooms", "goto"))
     ]
-    assert f"ahead of PPO on FourRooms by {gaps[0]:.1f} points and behind it on GoTo by {-gaps[1]:.1f}" in PAGE
+    assert (
+        f"There Poly-PPO leads PPO by {gaps[0]:.1f} points on FourRooms and trails it by {-gaps[1]:.1f} on GoTo" in PAGE
+    )
 
 
 def test_strategies_fall_while_success_rises(stored):
@@ -117,10 +120,66 @@ def test_what_more_attempts_and_other_starts_show(stored):
     assert titles(gaps(last, "poly-ppo", "ppo"), lambda gap: gap.low > 0) == ["BossLevel"]
     assert not titles(gaps(last, "ppo", PRETRAINED), lambda gap: gap.high < 0)
     assert titles(gaps(last, "poly-ppo", PRETRAINED), lambda gap: gap.high < 0) == ["Pickup"]
-    assert "BossLevel alone shows Poly-PPO above PPO. That PPO solves less than the pretrained policy is" in PAGE
-    assert "resolved on no task; on Pickup it is Poly-PPO that does" in PAGE
+    assert "Poly-PPO is above PPO on BossLevel alone. PPO is clearly below the pretrained policy on no task" in PAGE
+    assert "Poly-PPO is on Pickup, with the learning rate of the table" in PAGE
+    [other] = [line for line in stored.lines(CHECKS, "pickup") if line.part == RATE]
+    assert not difference(other.records, by_task["pickup"][PRETRAINED], last).clear
     assert all(gap.low > 0 for gap in gaps("perturbed", "ppo", PRETRAINED).values())
-    assert "tuned PPO is above the pretrained policy on all five tasks" in PAGE
+    assert "Tuned PPO is above the pretrained policy on all five tasks" in PAGE
+
+
+def test_what_the_paper_says_of_perturbed_starts():
+    printed = paper_results()
+    own = {
+        task: dict(zip(printed["methods"], values, strict=True))
+        for task, values in printed["perturbed_start_success_percent"].items()
+    }
+    fall = {task: values[PRETRAINED] - values["ppo"] for task, values in own.items()}
+    rooms = own.pop("fourrooms")
+    assert (
+        f"from {rooms[PRETRAINED]:.1f} to {rooms['ppo']:.1f} % on FourRooms, by {fall['goto']:.0f} points on GoTo"
+        in PAGE
+    )
+    assert "and by little or not at all elsewhere" in PAGE
+    assert all(fall[task] < 4 for task in ("pickup", "synthseq", "bosslevel"))
+    assert fall["bosslevel"] < 0
+
+
+def test_what_the_other_learning_rate_on_pickup_gives(stored):
+    lines = {line.label: line.records for line in stored.lines(CHECKS, "pickup")}
+    [other] = [line.records for line in stored.lines(CHECKS, "pickup") if line.part == RATE]
+    success, perturbed = (100 * metric_of(other, name).mean for name in ("success", "perturbed"))
+    assert f"it has {success:.1f} % success and {perturbed:.1f} % from perturbed starts" in PAGE
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert (
+        f"Pickup with [another learning rate](docs/results-method.md#settings): {success:.1f} and {perturbed:.1f}"
+        in readme
+    )
+    assert difference(other, lines["ppo"], "success").high < 0  # PPO stays ahead
+    [tried] = [one for one in stored.rates("pickup") if one.method == "poly-ppo"]
+    method = " ".join((ROOT / "docs/results-method.md").read_text(encoding="utf-8").split())
+    assert f"scored {tried.scores[1.0]:.3f} and {tried.scores[3.0]:.3f}, a choice by chance" in method
+    assert tried.factor == 3.0
+
+
+def test_where_greedy_policies_differ(stored):
+    found = {"goto": [], "fourrooms": []}
+    for task, own in found.items():
+        by_label = {(line.part, line.label): line.records for line in stored.lines(STUDY, task) if line.records}
+        by_label |= {(line.part, line.label): line.records for line in stored.lines(TABLES, task) if line.records}
+        for (part, label), records in by_label.items():
+            theirs = by_label.get((part, label.replace("poly-ppo", "ppo")))
+            if not label.startswith("poly-ppo") or "ucb" in label or theirs is None:
+                continue
+            gap = difference(records, theirs, "greedy perturbed")
+            if gap is not None and "as in the comparison" not in label:
+                own.append((f"{part}: {label}", gap.low > 0))
+    ahead = [label for label, clear in found["fourrooms"] if clear]
+    assert (len(ahead), len(found["fourrooms"])) == (2, 5), found
+    assert any("1 an iteration" in label for label in ahead)
+    assert any("8 times as long" in label for label in ahead)
+    assert not any(clear for _, clear in found["goto"])
+    assert "in two of five experiments on FourRooms (one configuration an iteration; eight times the length)" in PAGE
 
 
 def test_what_the_literal_settings_come_to(stored):
@@ -150,13 +209,28 @@ def test_what_the_literal_settings_come_to(stored):
     }
     more = gaps.pop(kept)
     assert (
-        f"Of the pretrained policy's {ours(PRETRAINED, kept, 1, 1)} successful strategies PPO keeps "
-        f"{ours('ppo', kept, 1, 1)} and Poly-PPO {ours('poly-ppo', kept, 1, 1)}, a difference of "
+        f"Of the pretrained policy's {ours(PRETRAINED, kept, 1, 1)} successful strategies PPO has "
+        f"{ours('ppo', kept, 1, 1)} left and Poly-PPO {ours('poly-ppo', kept, 1, 1)}, a difference of "
         f"{more.mean:.1f} [{more.low:+.1f}, {more.high:+.1f}]"
     ) in PAGE
     assert more.clear
-    assert "With two seeds no other difference between PPO and Poly-PPO is clear" in PAGE
     assert not any(gap.clear for gap in gaps.values())
+    reward = difference(records["poly-ppo"], records["ppo"], "reward_0.9", alike=alike)
+    assert reward.high < 0
+    assert f"Poly-PPO's reward (0.9) is {-100 * reward.mean:.1f} hundredths lower" in PAGE
+    printed = 100 * difference(records["ppo"], records["reinforce"], "success", alike=alike).low
+    known = dict(zip(paper_results()["methods"], paper_results()[success]["goto"], strict=True))
+    missing = known["reinforce"][1] - known["ppo"][1]
+    assert printed > -missing
+    assert f"a gap of {missing:.1f} points is outside the interval" in PAGE
+    falls = {
+        method: np.mean([metric.mean for metric in along(records[method], "pass@128")[1][:5]])
+        - np.mean([metric.mean for metric in along(records[method], "pass@128")[1][-5:]])
+        for method in ("ppo", "poly-ppo")
+    }
+    assert falls["ppo"] > 0.04
+    assert abs(falls["poly-ppo"]) < 0.015
+    assert "PPO's pass@128 falls along training and Poly-PPO's does not" in PAGE
 
 
 def test_what_the_search_for_the_weight_of_ucb_found(stored):
@@ -210,14 +284,20 @@ def test_what_it_cost(stored):
         for record in stored.files[name].cells.values():
             hours[name] = hours.get(name, 0.0) + sum(record.get("cpu_seconds", {}).values()) / 3600
     whole, spent, earlier, searches = map(
-        float, re.findall(r"([\d.]+) CPU hours: ([\d.]+) for .*\), ([\d.]+) for .*, ([\d.]+) for searches", told)[0]
+        float,
+        re.findall(r"([\d.]+) CPU hours: ([\d.]+) for .*planned\), ([\d.]+) for .*?, ([\d.]+) for searches", told)[0],
     )
     assert spent + earlier == pytest.approx(sum(hours.values()), abs=0.11)
     assert whole == pytest.approx(spent + earlier + searches, abs=0.16)
-    assert ("more than the 20 that were planned" in told) == (spent > 20)
-    [(unknown, results)] = re.findall(r"without a record of their cost: .*?(\d+) of (\d+) of triangle\.", told)
+    [(unknown, results, more)] = re.findall(
+        r"without a record of their cost: .*?(\d+) of (\d+) of triangle; by estimate ([\d.]+) hours", told
+    )
     cells = stored.files["triangle"].cells.values()
     assert (int(unknown), int(results)) == (sum(not record.get("cpu_seconds") for record in cells), len(cells))
+    assert float(more) == pytest.approx(sum(one.estimated for one in costs_used(stored).values()), abs=0.06)
+    # Judged with what has no record, but for the study, which is not part of the bound.
+    bounded = spent + float(more) - costs_used(stored)["study"].estimated
+    assert ("more than the 20 that were planned" in told) == (bounded > 20)
 
 
 def test_what_the_study_says_in_short(stored):
@@ -300,30 +380,41 @@ def kept(stored):
     }
 
 
-def test_what_the_default_has_at_the_end(stored):
-    told = " ".join((ROOT / "docs/set-credit.md").read_text(encoding="utf-8").split())
-    more = {}
-    for task, one in kept(stored).items():
-        ends = [
-            np.mean([curve["distinct_successful_strategies"][-1] for curve in curves_with(records, [STRATEGIES])])
-            for records in (one.line.records, one.ppo.records)
-        ]
-        more[task] = f"{100 * (ends[0] / ends[1] - 1):.0f}"
-        shared = common_range([one.ppo.records, *(other.line.records for other in compared(stored)[task])])
-        if task != "synthseq":
-            assert (
-                at_equal_success(one.line.records, one.ppo.records, shared).strategies.mean < one.equal.strategies.mean
-            )
-    goto, boss, synth = (more[task] for task in ("goto", "bosslevel", "synthseq"))
-    assert f"the default has {goto} % more on GoTo, {boss} % on BossLevel and {synth} % on SynthSeq" in told
-
-
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/set-credit.md"])
-def test_what_the_default_keeps(stored, page):
+def test_what_the_default_ends_with(stored, page):
     told = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    more = {task: f"{100 * (one.equal.strategies.mean - 1):.0f}" for task, one in kept(stored).items()}
-    goto, boss, synth = (more[task] for task in ("goto", "bosslevel", "synthseq"))
-    assert f"{goto} % more on GoTo, {boss} % on BossLevel, {synth} % on SynthSeq" in told
-    assert [task for task, one in kept(stored).items() if one.bar == "earned"] == ["goto", "bosslevel"]
-    assert all(one.equal.strategies.low > 1 and abs(one.success.mean) < 0.03 for one in kept(stored).values())
-    assert all(one.success.low < 0 < one.success.high for one in kept(stored).values())
+    own = kept(stored)
+    goto, boss = (f"{100 * (own[task].kept.mean - 1):.0f}" for task in ("goto", "bosslevel"))
+    assert f"{goto} % more on GoTo, {boss} % on BossLevel; on SynthSeq the difference is not resolved" in told
+    assert min(own["goto"].kept.low, own["bosslevel"].kept.low) > 1
+    assert own["synthseq"].kept.low < 1 < own["synthseq"].kept.high
+    assert all(abs(one.success.mean) < 0.03 and one.success.low < 0 < one.success.high for one in own.values())
+
+
+def test_what_the_default_keeps_at_equal_success(stored):
+    told = " ".join((ROOT / "docs/set-credit.md").read_text(encoding="utf-8").split())
+    own = kept(stored)
+    goto, boss, synth = (
+        f"{100 * (own[task].equal.strategies.mean - 1):.0f}" for task in ("goto", "bosslevel", "synthseq")
+    )
+    assert f"There the default keeps {goto} % more on GoTo, {boss} % on BossLevel, {synth} % on SynthSeq" in told
+    assert [task for task, one in own.items() if one.bar == "earned"] == ["goto", "bosslevel"]
+    assert all(one.equal.strategies.low > 1 for one in own.values())
+    assert [task for task, one in own.items() if one.equal.pass_at_8.low >= 0] == ["bosslevel"]
+    assert "that its pass@8 is not below PPO's is resolved on BossLevel alone" in told
+    assert f"its pass@8 may be up to {-100 * own['goto'].equal.pass_at_8.low:.1f} points lower" in PAGE
+    for task in ("goto", "bosslevel"):
+        one = own[task]
+        shared = common_range([one.ppo.records, *(other.line.records for other in compared(stored)[task])])
+        assert at_equal_success(one.line.records, one.ppo.records, shared).strategies.mean < one.equal.strategies.mean
+
+
+def test_what_the_control_keeps(stored):
+    told = " ".join((ROOT / "docs/set-credit.md").read_text(encoding="utf-8").split())
+    own = {task: next(one for one in ones if one.line.method == "ppo") for task, ones in compared(stored).items()}
+    assert all(one.bar == "missed" and one.equal.strategies.low < 1 for one in own.values())
+    boss = own["bosslevel"]
+    assert f"On BossLevel it ends with {100 * (boss.kept.mean - 1):.0f} % more" in told
+    assert boss.kept.low > 1
+    assert boss.success.low < 0 < boss.success.high
+    assert all(one.kept.low < 1 for task, one in own.items() if task != "bosslevel")

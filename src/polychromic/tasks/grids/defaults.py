@@ -1,6 +1,7 @@
 """Good settings for the paper's grid tasks: those chosen by the search of docs/results.md.
 
-The search ran on GoTo and FourRooms; the other BabyAI tasks use GoTo's settings, with the best of three learning rates.
+The search ran on GoTo and FourRooms; the other BabyAI tasks use GoTo's settings, with learning rates and λ_UCB of their
+own where others scored better.
 Its largest gain came from playing 8 configurations per iteration instead of one, with the same number of trajectories.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 VINES = "poly-ppo with vines"
 
@@ -34,11 +35,20 @@ _SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "reinforce": {"actor_learning_rate": 3e-5, "configurations_per_iteration": 1, "ucb": 0.01},
     },
 }
-# Tasks that use GoTo's settings, and by method the factor of its learning rate where another one scored better.
-_LIKE_GOTO: dict[str, dict[str, float]] = {
-    "pickup": {"ppo": 3.0, VINES: 3.0, "reinforce": 1 / 3},
-    "synthseq": {"reinforce": 1 / 3},
-    "bosslevel": {"ppo": 3.0, "reinforce": 1 / 3},
+
+
+class _Times(NamedTuple):
+    """Factors of the settings of GoTo."""
+
+    rate: float = 1.0
+    ucb: float = 1.0
+
+
+# Tasks that use GoTo's settings, and by method what they change.
+_LIKE_GOTO: dict[str, dict[str, _Times]] = {
+    "pickup": {"ppo": _Times(3.0), VINES: _Times(3.0), "reinforce": _Times(1 / 3)},
+    "synthseq": {"reinforce": _Times(1 / 3, ucb=0.1)},
+    "bosslevel": {"ppo": _Times(3.0), "reinforce": _Times(1 / 3, ucb=1 / 3)},
 }
 _LENGTHS = {"goto": 480, "fourrooms": 1280}  # of the comparison: iterations with one configuration each
 _POINTS = 20  # points of a learning curve, and checkpoints
@@ -62,8 +72,9 @@ def tuned_settings(task: str, method: str, preset: str, changes: Mapping[str, An
     if row not in _SETTINGS.get(searched, {}):
         return {}
     settings = dict(_SETTINGS[searched][row])
-    factor = _LIKE_GOTO.get(task, {}).get(row, 1.0)
-    settings["actor_learning_rate"] = _rounded(factor * settings["actor_learning_rate"])
+    times = _LIKE_GOTO.get(task, {}).get(row, _Times())
+    settings["actor_learning_rate"] = _rounded(times.rate * settings["actor_learning_rate"])
+    settings["ucb"] = _rounded(times.ucb * settings["ucb"])
     if plain == method:
         del settings["ucb"]
     configurations = _whole(changes, "configurations_per_iteration", settings["configurations_per_iteration"])
@@ -81,9 +92,9 @@ def tuned_settings(task: str, method: str, preset: str, changes: Mapping[str, An
     }
 
 
-def _rounded(rate: float) -> float:
+def _rounded(product: float) -> float:
     """A product as one would write it: 9e-4, not 0.0009000000000000001."""
-    return float(f"{rate:.6g}")
+    return float(f"{product:.6g}")
 
 
 def _whole(changes: Mapping[str, Any], name: str, otherwise: int) -> int:
