@@ -167,17 +167,10 @@ def _plan(given: Arguments, plan: Plan, usual: Scale) -> int:
         stored = replace(stored, stand_in=True)
     else:
         _say_left_out(stored.chosen, tasks, plan, only)
-        waiting = stored.without_rates(tasks) if plan.needs_rates else []
-        if waiting:
+        if needed := stored.needed_first(plan, tasks):
+            what, first = needed
             raise UserError(
-                f"no learning rates are chosen for {', '.join(waiting)} yet; "
-                "run `python -m reproduction rates` to its end first, or give other tasks with --tasks"
-            )
-        waiting = stored.without_bonuses(tasks) if plan.needs_bonuses else []
-        if waiting:
-            raise UserError(
-                f"no λ_UCB is chosen for {', '.join(waiting)} yet; "
-                "run `python -m reproduction bonuses` to its end first, or give other tasks with --tasks"
+                f"{what} yet; run `python -m reproduction {first}` to its end first, or give other tasks with --tasks"
             )
     chosen = stored.chosen_for(plan)
     if plan.has_finalists and not chosen.finalists:

@@ -154,7 +154,7 @@ def _differences(lines: Sequence[Line], base: Line | None) -> Table:
 
 
 def convergence_block(stored: Stored, command: str) -> str:
-    """The table of the ends of these runs, task by task."""
+    """Where these runs end, and how they differ there, task by task."""
     parts = []
     for task in CONVERGENCE.tasks(stored.scale):
         lines, base = convergence_lines(stored, task)

@@ -100,7 +100,9 @@ def verdict(by_task: Mapping[str, Sequence[Compared]], tasks: int) -> str:
     earned = {label: own for label, own in where.items() if len(own) >= TASKS_NEEDED}
     near = {label: own for label, own in earned.items() if all(one.near for one in own.values())}
     if near:
-        return f"**Earned** by {_quoted(near)}."
+        far = {label: own for label, own in earned.items() if label not in near}
+        more = f" At equal success alone also by {_quoted(far)}, with less success than PPO in the end." if far else ""
+        return f"**Earned** by {_quoted(near)}.{more}"
     if earned:
         return f"**Earned at equal success alone**, by {_quoted(earned)}; at equal trajectories success is too low."
     return "**Not earned.**"
@@ -127,7 +129,7 @@ def summary_table(by_task: Mapping[str, Sequence[Compared]]) -> str:
         "equal success. Strategies are ratios of distinct successful ones, success and pass@8 differences in points."
     )
     columns = ("task, setting", "finished: success", "finished: strategies", "equal success: strategies")
-    return bare(Table("", note, (*columns, "equal success: pass@8", "bar"), rows))
+    return bare(Table("", note, (*columns, "equal success: pass@8", "bar there"), rows))
 
 
 def _line(own: Mapping[str, Compared]) -> Line:
@@ -198,8 +200,8 @@ def screening_block(stored: Stored, command: str) -> str:
         (
             _named(by_task, one.label),
             f"{one.strategies:.2f}" if one.strategies else NOTHING,
-            f"{100 * one.pass_at_8:+.1f}" if one.strategies else NOTHING,
-            f"{100 * one.success:+.1f}",
+            f"{100 * one.pass_at_8:+.1f}".replace("-", "−") if one.strategies else NOTHING,
+            f"{100 * one.success:+.1f}".replace("-", "−"),
             "yes" if one.label in chosen else "",
         )
         for one in known

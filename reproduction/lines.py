@@ -85,20 +85,21 @@ class Stored:
         planned = expand(RATES, self.scale, self.searched, (task,))
         return suited.tried(lines_of(planned, self.files[RATES.results]), RATE_FACTORS)
 
-    def without_rates(self, tasks: Sequence[str]) -> list[str]:
-        """The tasks among these for which learning rates have to be chosen first."""
-        known = RATES.tasks(self.scale)
-        return [task for task in tasks if task in known and any(not one.finished for one in self.rates(task))]
-
     def bonuses(self, task: str) -> list[Tried]:
         """Three λ_UCB for every method with UCB on a task that the search did not have."""
         planned = expand(BONUSES, self.scale, self.with_rates, (task,))
         return suited.tried(lines_of(planned, self.files[BONUSES.results]), BONUS_FACTORS, NOISE)
 
-    def without_bonuses(self, tasks: Sequence[str]) -> list[str]:
-        """The tasks among these for which λ_UCB has to be chosen first."""
-        known = self.with_rates.own_settings
-        return [task for task in tasks if task in known and any(not one.finished for one in self.bonuses(task))]
+    def needed_first(self, plan: Plan, tasks: Sequence[str]) -> tuple[str, str] | None:
+        """What is not chosen yet of what a plan needs on these tasks, in words, and the name of the plan that does."""
+        own = [task for task in tasks if task in RATES.tasks(self.scale)]
+        rates = [task for task in own if any(not one.finished for one in self.rates(task))]
+        if plan.needs_rates and rates:
+            return f"no learning rates are chosen for {', '.join(rates)}", RATES.name
+        bonuses = [task for task in own if any(not one.finished for one in self.bonuses(task))]
+        if plan.needs_bonuses and bonuses:
+            return f"no λ_UCB is chosen for {', '.join(bonuses)}", BONUSES.name
+        return None
 
     @property
     def searched(self) -> Chosen:

@@ -11,6 +11,7 @@ from polychromic.sweep.cells import PRETRAINED
 from polychromic.tasks.grids import paper_results
 from reproduction import credit, screening
 from reproduction.changes import Effect, effects
+from reproduction.claims import MANY
 from reproduction.convergence import collapse, convergence_lines
 from reproduction.costs_used import EARLIER, REPLACED, SEARCHING, costs_used
 from reproduction.equal_success import STRATEGIES, at_equal_success
@@ -29,8 +30,8 @@ from reproduction.plans import (
     TRIANGLE_VINES,
 )
 from reproduction.triangles import at_temperature
-from reproduction.verdicts import MANY, side_of, verdict_table
-from reproduction.words import bare, enough, gap, in_units, joined, number, percent, points, resolved_gap
+from reproduction.verdicts import side_of, verdict_table
+from reproduction.words import bare, bold, enough, gap, in_units, joined, number, percent, points, resolved_gap
 
 HOURS = 20  # the bound on the tables, set credit, convergence and triangles
 
@@ -127,7 +128,7 @@ def _equal_steps(lines: Mapping[str, Line]) -> str:
     found = at_equal_steps(lines["poly-ppo"].records, lines["ppo"].records, "success")
     if found is None:
         return NOTHING
-    return f"**{points(found[1])}**" if side_of(found[1]) else points(found[1])
+    return bold(points(found[1]), bool(side_of(found[1])))
 
 
 def _attempts(lines: Mapping[str, Line]) -> Sequence[str]:
@@ -156,7 +157,7 @@ def _strategies(lines: Mapping[str, Line]) -> Sequence[str]:
     clear = _clear(lines["poly-ppo"], lines["ppo"], STRATEGIES)
     values = [number(lines[method], STRATEGIES, 2) for method in (PRETRAINED, "ppo", "poly-ppo")]
     equal = at_equal_success(lines["poly-ppo"].records, lines["ppo"].records)
-    return *values, f"**{shown}**" if clear else shown, NOTHING if equal is None else credit.ratio(equal.strategies)
+    return *values, bold(shown, bool(clear)), NOTHING if equal is None else credit.ratio(equal.strategies)
 
 
 def _clear(ours: Line, theirs: Line, name: str) -> int:
@@ -190,7 +191,7 @@ def _decides(stored: Stored) -> str:
         return max(abs(float(one.change.mean)) for one in clear[name].values() if one.resolved)
 
     def shown(one: Effect | None) -> str:
-        return NOTHING if one is None else f"**{points(one.change)}**" if one.resolved else points(one.change)
+        return NOTHING if one is None else bold(points(one.change), one.resolved)
 
     names = sorted(clear, key=largest, reverse=True)
     rows = tuple((name, *(shown(clear[name].get(task)) for task in tasks)) for name in names)
@@ -234,7 +235,8 @@ def _cost(stored: Stored) -> str:
     hours = {name: one.hours for name, one in used.items()}
     bounded = [name for name in used if name not in (*SEARCHING, EARLIER)]
     bound = sum(hours[name] for name in bounded)
-    counted = ["tables", "set credit", "convergence", "triangles", *(["replaced runs"] if REPLACED in used else [])]
+    counted = ["tables, their checks", "set credit", "convergence", "triangles"]
+    counted += ["replaced runs"] if REPLACED in used else []
     estimated = bound + sum(used[name].estimated for name in bounded)
     planned = f"at most {HOURS} were planned" if estimated <= HOURS else f"more than the {HOURS} that were planned"
     told = (

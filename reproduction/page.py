@@ -32,6 +32,7 @@ from reproduction.plans import (
 )
 from reproduction.settings_page import settings_blocks
 from reproduction.triangles import triangle_table
+from reproduction.verdicts import corrected_table
 
 MARKS = {CHOSEN: "first", PAPER: "paper"}  # marks of the parts of the comparison
 SCALES = {  # of docs/scale.md, by mark
@@ -83,11 +84,12 @@ def skeletons(stored: Stored) -> dict[str, str]:
             tables += [f"### The paper's literal hyperparameters on {title}", *_mark(f"paper-{task}")]
         if task in STUDY.tasks(scale):
             study += [f"## {title}", *_mark(f"study-{task}")]
+    settled = [part for name in SETTLED for part in _mark(name)]
     pages = {
         "": ["# Results", *_mark("verdict"), *(part for name in ALT for part in (f"## {name}", *_mark(name)))],
         "-tables": [*tables, "## To convergence", *_mark("convergence-table")],
         "-study": [*study, "## Screening", *_mark("screening-table"), "## Set credit", *_mark("credit-table")],
-        "-method": ["# How it is measured", "## Settings", *(part for name in SETTLED for part in _mark(name))],
+        "-method": ["# How it is measured", "## Verdicts", *_mark("corrected"), "## Settings", *settled],
     }
     return {suffix: "\n\n".join(parts) + "\n" for suffix, parts in pages.items()}
 
@@ -102,6 +104,7 @@ def results_blocks(stored: Stored, figures: Mapping[str, str], *, quick: bool = 
     texts = {
         **overview_blocks(stored, figures),
         **settings_blocks(stored, again),
+        "corrected": corrected_table(stored),
     }
     for task in TABLES.tasks(stored.scale):
         compared = stored.lines(TABLES, task)

@@ -55,7 +55,7 @@ class Runs:
     settings_of: str = ""  # the method whose chosen settings these take; "": their own
     rate: float = 1.0  # times the learning rates of actor and critic
     bonus: float | None = None  # λ_UCB as a multiple of the search's; None: the one that was found for the task
-    as_searched: bool = False  # with the learning rates of the search on tasks that it did not have too
+    as_searched: bool = False  # with all settings of the search on tasks that it did not have too
     seeds: Seeds = "all"
     points: float = 1.0  # of the learning curve, times the scale's number
     scored: Scored = "in full"

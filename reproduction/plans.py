@@ -210,7 +210,6 @@ CHECKS = Plan(
             as_searched=True,
             seeds="pair",
             scored=GREEDILY,
-            against="poly-ppo",
         ),
     ),
     GRID_READINGS,

@@ -11,7 +11,7 @@ from reproduction.equal_success import STRATEGIES
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plan import Plan, key_of
 from reproduction.plans import BONUSES, CHECKS, METHOD_NAMES, PAIR, RATE, RATES, SEARCH, TASKS
-from reproduction.suited import Tried, tried_table
+from reproduction.suited import Tried, shown_score, tried_table
 from reproduction.words import bare, folded, footer, gap, number, percent, provenance, short_settings
 
 
@@ -36,7 +36,7 @@ def _search_block(stored: Stored, command: str) -> str:
         record = records.get(key_of(trial.planned.cell), {})
         late = {name: record.get("curve", {}).get(name, [])[-search.LAST :] for name in ("success", "coverage")}
         metrics = [f"{sum(values) / len(values):.3f}" if values else NOTHING for values in late.values()]
-        score = NOTHING if trial.score is None else "diverged" if trial.score < 0 else f"{trial.score:.3f}"
+        score = shown_score(trial.score)
         rows.append(
             (
                 f"{title_of(chain.task, TASKS)}, {METHOD_NAMES[chain.method]}",

@@ -1,4 +1,4 @@
-"""Settings of the search on tasks that it did not have: every method also with other learning rates and other λ_UCB.
+"""Settings for tasks without a search: those of another task, with other learning rates and λ_UCB tried around them.
 
 Learning rates: the best score wins, as in the search. Methods with UCB take the rate that is found without it.
 λ_UCB: that of the search stays unless the best is better by more than the noise. Larger ones are not tried, as on GoTo
@@ -77,7 +77,7 @@ def tried_table(by_task: Mapping[str, Sequence[Tried]], names: Mapping[str, str]
     rows = tuple(
         (
             f"{task}, {names[one.method]}",
-            *(_shown(score) for score in one.scores.values()),
+            *(shown_score(score) for score in one.scores.values()),
             f"× {one.factor:.2g}" if one.finished else NOTHING,
         )
         for task, own in by_task.items()
@@ -93,5 +93,6 @@ def _score(line: Line) -> float | None:
     return score_of(line.records[0]) if line.records else None
 
 
-def _shown(score: float | None) -> str:
+def shown_score(score: float | None) -> str:
+    """A score as tables show it."""
     return NOTHING if score is None else "diverged" if score < 0 else f"{score:.3f}"

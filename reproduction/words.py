@@ -59,6 +59,11 @@ def points(difference: Interval) -> str:
     return in_units(difference, 100.0, 1)
 
 
+def bold(text: str, resolved: bool) -> str:
+    """Text, in bold if what it says is resolved."""
+    return f"**{text}**" if resolved else text
+
+
 def in_units(difference: Interval, scale: float, digits: int) -> str:
     """A difference with its interval, times a scale; with a minus sign that is one."""
     shown = [f"{round(scale * float(part), digits) + 0.0:+.{digits}f}" for part in difference]  # + 0.0: no -0.0
@@ -79,7 +84,7 @@ def gap(
     gap = difference(ours.records, theirs.records, name, confidence, alike)
     if gap is None:
         return NOTHING
-    return f"**{points(gap)}**" if resolved_gap(gap, ours, theirs) else points(gap)
+    return bold(points(gap), resolved_gap(gap, ours, theirs))
 
 
 def resolved_gap(gap: Interval, ours: Line, theirs: Line) -> bool:
@@ -106,7 +111,7 @@ def printed(value: float | None, digits: int = 1) -> str:
 def short_settings(settings: Mapping[str, Any]) -> str:
     """The searched settings among these, in short form."""
     short = {"actor_learning_rate": "lr", "kl_coefficient": "KL", "configurations_per_iteration": "C", "ucb": "λ"}
-    return ", ".join(f"{name} {settings[field]:g}" for field, name in short.items() if field in settings)
+    return ", ".join(f"{name} {settings[field]:.3g}" for field, name in short.items() if field in settings)
 
 
 def bare(table: Table) -> str:

@@ -150,8 +150,8 @@ def test_without_results_nothing_is_claimed(tmp_path):
     empty = Stored(tmp_path, FULL)
     made = results_blocks(empty, {})
     verdict, searched = made.pop("verdict"), made.pop("credit")
-    assert verdict.count("| – | not run yet | – |") == verdict.count("not run yet") - 1 == 20
-    assert "**Of 20 claims: 20 not run yet.**" in verdict
+    assert verdict.count("| – | not run yet | – |") == verdict.count("not run yet") - 1 == 21
+    assert "**Of 21 rows: 21 not run yet.**" in verdict
     assert searched == "Not run yet."
     nothing = {name: text for name, text in made.items() if "ot run yet" not in text}
     assert nothing == {"cost": "Nothing was run yet."}

@@ -41,7 +41,7 @@ def learned(cell, success):
 def test_a_task_takes_the_rate_that_suits_it(tmp_path):
     stored = Stored(tmp_path, FULL)
     stored.search.notes["chosen"] = {"goto": STAND_IN}
-    assert stored.without_rates(("goto", "pickup")) == ["pickup"]
+    assert stored.needed_first(TABLES, ("goto", "pickup")) == ("no learning rates are chosen for pickup", "rates")
     given = Arguments("tables", results=tmp_path, out=tmp_path / "cells", tasks=("pickup",))
     stored.search.write()
     with pytest.raises(
@@ -53,7 +53,8 @@ def test_a_task_takes_the_rate_that_suits_it(tmp_path):
     for one in checks:
         better = 0.3 if one.label == "ppo, learning rate × 3" else 0.0
         stored.files["rates"].add([learned(one.cell, 0.4 + better)])
-    assert stored.without_rates(("pickup",)) == []
+    assert stored.needed_first(TABLES, ("pickup",)) == ("no λ_UCB is chosen for pickup", "bonuses")
+    assert stored.needed_first(CREDIT, ("pickup",)) is None
     rates = {method: own["actor_learning_rate"] for method, own in stored.chosen.of_task("pickup").items()}
     assert rates == pytest.approx({method: 3e-4 if method in ("ppo", "ppo-ucb") else 1e-4 for method in STAND_IN})
     assert stored.chosen.of_task("goto") == stored.chosen.of_task("synthseq") == STAND_IN
@@ -104,7 +105,7 @@ def test_a_task_takes_the_weight_of_ucb_that_suits_it(tmp_path):
     for one in checks:
         better = 0.3 if one.label == "ppo-ucb, λ × 1/10" else NOISE / 2 if one.label.endswith("1/3") else 0.0
         stored.files["rates"].add([learned(one.cell, 0.4 + better)])
-    assert stored.without_bonuses(("pickup",)) == []
+    assert stored.needed_first(TABLES, ("pickup",)) is None
     weights = {method: own["ucb"] for method, own in stored.chosen.of_task("pickup").items() if "ucb" in own}
     same = {method: own["ucb"] for method, own in STAND_IN.items() if "ucb" in own}
     assert weights == pytest.approx({**same, "ppo-ucb": usual / 10})

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from made_up import made_up
+from reproduction.claims import CLAIMS, TRIANGLE_CLAIMS
 from reproduction.intervals import Interval, at_equal_steps, between_seeds, difference, mean_difference, table_of
 from reproduction.lines import Stored
 from reproduction.plan import expand
 from reproduction.plans import CONVERGENCE, FULL, STAND_IN, TABLES, TASKS, TRIANGLE, TRIANGLE_SETS, TRIANGLE_VINES
-from reproduction.verdicts import CLAIMS, TRIANGLE_CLAIMS, judge, judge_somewhere, verdict_table, verdicts
+from reproduction.verdicts import judge, judge_somewhere, verdict_table, verdicts
 
 from polychromic.sweep.cells import PRETRAINED
 from polychromic.tasks.grids import paper_results
@@ -45,7 +46,7 @@ class Facts(NamedTuple):
     names: list[str]  # of what was compared
     full: list[str]  # where both solve everything
     gone: list[str]  # tasks where a run diverged
-    sides: dict[str, int]  # 1, −1, or 0 where nothing is resolved, with a confidence for that many comparisons
+    sides: dict[str, int]  # 1, −1, or 0 where nothing is resolved
     paper: list[float]  # its differences; none where it prints none
     mean: Interval | None
 
@@ -77,7 +78,7 @@ def facts_of(claim, stored):
     full = [name for name, (_, *lines) in pairs.items() if all(map(solves_everything, lines))]
     shown = {name: pair for name, pair in pairs.items() if name not in full}
 
-    confidence = 1 - 0.05 / max(len(shown), 1)
+    confidence = 1 - 0.05 / max(len(shown), 1) if claim.somewhere else 0.95
     apart = {
         name: at_equal_steps(a.records, b.records, claim.metric, confidence)[1]
         if claim.equal_steps
@@ -126,13 +127,17 @@ def of_grids(claim, facts, paper, here, verdict, sentence):
         wanted.append(("no clear difference on", lists[0]))
     wanted.append(("cannot show it: both solve everything", facts.full))
     wanted.append(("where runs diverged", facts.gone))
+    excluded = facts.paper and not claim.somewhere and stated and not stated[0][1] <= signed(paper) <= stated[0][2]
+    wanted.append(("the paper's size is excluded", ["it"] if excluded and verdict in ("not resolved", "mixed") else []))
     for part in sentence.rstrip(".").split("; "):
         said = part[:1].lower() + part[1:]
-        match = [one for one in wanted if one[0].lower() in said and (one[1] or not one[0])]
+        match = [one for one in wanted if one[0].lower() in said and one[1]]
         if len(match) != 1:
             found.append(f"says {part!r}")
             continue
         wanted.remove(match[0])
+        if match[0][0] == "the paper's size is excluded":
+            continue
         subject = re.sub(r"^.* on |^[Ww]ithout |, where runs diverged$| cannot show it.*$", "", part)
         named = re.split(r", | and ", subject)
         if "comparisons" not in said and set(named) != set(match[0][1]):
@@ -144,6 +149,7 @@ def of_grids(claim, facts, paper, here, verdict, sentence):
         right = {1: "confirmed", -1: "contradicted", 0: "not resolved"}[side]
     else:
         side = 0 if not stated else 1 if stated[0][1] > 0 else -1 if stated[0][2] < 0 else 0
+        side = 1 if claim.margin and stated and stated[0][1] > -100 * claim.margin else side
         size = signed(paper) if facts.paper and stated else None
         agrees = "confirmed" if size is None or stated[0][1] <= size <= stated[0][2] else "direction confirmed"
         side = 0 if -side in sides else side
@@ -216,7 +222,7 @@ def problems(page, facts, unfinished):
     for claim, own, row in zip(claims, facts, rows, strict=True):
         check = of_grids if claim in CLAIMS else of_triangles
         found += [f"{claim.text}: {problem}" for problem in check(claim, own, *row[1:])]
-    [(total, counted)] = re.findall(r"\*\*Of (\d+) claims: (.*)\.\*\*", page)
+    [(total, counted)] = re.findall(r"\*\*Of (\d+) rows: (.*)\.\*\*", page)
     told = {verdict: int(count) for count, verdict in re.findall(r"(\d+) ([a-z ]+)", counted)}
     if int(total) != len(rows) or told != Counter(row[3] for row in rows):
         found.append("how many of each verdict")
@@ -274,7 +280,7 @@ def mutants(page):
             page[:start] + table[: match.start()] + changed + table[match.end() :] + page[end:],
             f"{digits} → {changed}",
         )
-    for match in re.finditer(r"\d+ (con|dir|not|claims)", table.partition("|")[0]):
+    for match in re.finditer(r"\d+ (con|dir|not|rows)", table.partition("|")[0]):
         edited = table[: match.start()] + f"9{match[0]}" + table[match.end() :]
         yield page[:start] + edited + page[end:], f"9{match[0]}"
     for word, other in changes.items():
@@ -325,6 +331,9 @@ def test_the_rule():
     assert of(-0.05, -0.01, -1, sign=-1) == "confirmed"
     assert of(-0.01, 0.05, 1) == "not resolved"
     assert of(0.0001, 0.05, 1) == "not resolved"  # printed as 0.0
+    as_much = [judge(Interval(0.0, low, 0.03), sides, 1, margin=0.05) for low, sides in ((-0.04, [0]), (-0.06, [0]))]
+    assert as_much == ["confirmed", "not resolved"]
+    assert judge(Interval(0.0, -0.04, 0.03), [0, -1], 1, margin=0.05) == "not resolved"  # a task has clearly less
 
 
 def test_new_tasks_and_more_runs_change_the_table(tmp_path, monkeypatch):

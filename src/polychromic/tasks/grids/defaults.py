@@ -1,4 +1,4 @@
-"""Good settings for the paper's grid tasks: those chosen by the search of docs/results.md.
+"""Good settings for the paper's grid tasks: those chosen by the search of docs/results-method.md.
 
 The search ran on GoTo and FourRooms; the other BabyAI tasks use GoTo's settings, with learning rates and λ_UCB of their
 own where others scored better.
@@ -20,7 +20,7 @@ def _searched(rate: float, kl: float, ucb: float) -> dict[str, Any]:
 
 
 # By task and method; "ucb" is that of the method with -ucb. Poly-PPO without vines was not searched for: it has PPO's
-# settings with three times its learning rate (docs/results-study.md).
+# settings with three times its learning rate on GoTo or FourRooms (docs/results-study.md).
 _SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "goto": {
         "ppo": _searched(3e-5, kl=0.01, ucb=0.01),
