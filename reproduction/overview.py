@@ -239,16 +239,14 @@ def _cost(stored: Stored) -> str:
     counted += ["replaced runs"] if REPLACED in used else []
     estimated = bound + sum(used[name].estimated for name in bounded)
     planned = f"at most {HOURS} were planned" if estimated <= HOURS else f"more than the {HOURS} that were planned"
+    unknown = [f"{name} {one.without_cost} of {one.results}" for name, one in used.items() if one.without_cost]
+    more = f"{estimated:.1f} with an estimate for results without a record; " if unknown else ""
     told = (
         f"{sum(hours.values()):.1f} CPU hours: {bound:.1f} for {joined(counted)} "
-        f"({planned}), {hours[EARLIER]:.1f} for the study of what decides the outcome, "
-        f"{sum(hours[name] for name in SEARCHING):.1f} for searches, the screening of set credit among them "
-        f"({hours[SCREENING.name]:.1f})."
+        f"({more}{planned}), {hours[EARLIER]:.1f} for the study of what decides the outcome, "
+        f"{sum(hours[name] for name in SEARCHING):.1f} for searches ({hours[SCREENING.name]:.1f} of it the "
+        "screening of set credit)."
     )
     idle = [name for name, one in used.items() if not one.results]
     told += f" Not run yet: {joined(idle)}." if idle else ""
-    unknown = [f"{one.without_cost} of {one.results} of {name}" for name, one in used.items() if one.without_cost]
-    if unknown:
-        more = sum(one.estimated for one in used.values())
-        told += f" Results without a record of their cost: {joined(unknown)}; by estimate {more:.1f} hours."
-    return told
+    return told + (f" Without a record: {', '.join(unknown)}." if unknown else "")
