@@ -9,7 +9,7 @@ from reproduction.lines import Stored
 from reproduction.plan import key_of
 from reproduction.plans import PLANS
 
-SEARCHING = ("search", "rates", "bonuses", "screening")  # what the bound on the whole leaves aside
+SEARCHING = ("search", "rates", "bonuses", "nearby", "screening")  # what the bound on the whole leaves aside
 EARLIER = "study"  # was complete before there was a bound
 REPLACED = "replaced"  # results that no plan asks for any more
 

@@ -173,6 +173,25 @@ BONUSES = Plan(
     results="rates",
 )
 
+# Around what these tasks take: is anything better by more than the noise?
+NEARBY_KLS = (0.01, 0.05, 0.1)
+NEARBY = Plan(
+    "nearby",
+    "other KL coefficients and configurations per iteration on the tasks without a search of their own",
+    "rates",
+    tuple(
+        Runs("nearby", methods, "rates", label, changes=changes, seeds="apart", points=0.3, scored="briefly")
+        for methods, label, changes in (
+            (PLAIN, "{method}", {}),
+            *((PAIR, f"{{method}}, KL {value:g}", {"kl_coefficient": value}) for value in NEARBY_KLS),
+            (PAIR, "{method}, other configurations", {"configurations_per_iteration": 1}),
+            (("reinforce",), "{method}, other configurations", {"configurations_per_iteration": 8}),
+        )
+    ),
+    GRID_READINGS,
+    results="rates",
+)
+
 # ---------------------------------------------------------------- the paper's tables
 
 CHOSEN, PAPER = "chosen", "paper"  # settings of the search, and the paper's literal ones
@@ -471,4 +490,7 @@ TRIANGLE = Plan(
     results="triangle",
 )
 
-PLANS = {plan.name: plan for plan in (RATES, BONUSES, TABLES, CHECKS, STUDY, SCREENING, CREDIT, CONVERGENCE, TRIANGLE)}
+PLANS = {
+    plan.name: plan
+    for plan in (RATES, BONUSES, NEARBY, TABLES, CHECKS, STUDY, SCREENING, CREDIT, CONVERGENCE, TRIANGLE)
+}
