@@ -68,7 +68,7 @@ def fill(text: str, name: str, content: str) -> str:
     )
 
 
-SETTLED = ("search", "rates", "checks", "bonuses")  # marks of the settings and how they were found
+SETTLED = ("search", "rates", "checks", "bonuses", "nearby")  # marks of the settings and how they were found
 
 
 def skeletons(stored: Stored) -> dict[str, str]:

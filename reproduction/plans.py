@@ -175,18 +175,20 @@ BONUSES = Plan(
 
 # Around what these tasks take: is anything better by more than the noise?
 NEARBY_KLS = (0.01, 0.05, 0.1)
+_OTHER = "{method}, other configurations"
+_NEARBY: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
+    (PLAIN, "{method}", {}),
+    *((PAIR, f"{{method}}, KL {value:g}", {"kl_coefficient": value}) for value in NEARBY_KLS),
+    (PAIR, _OTHER, {"configurations_per_iteration": 1}),
+    (("reinforce",), _OTHER, {"configurations_per_iteration": 8}),
+)
 NEARBY = Plan(
     "nearby",
     "other KL coefficients and configurations per iteration on the tasks without a search of their own",
     "rates",
     tuple(
         Runs("nearby", methods, "rates", label, changes=changes, seeds="apart", points=0.3, scored="briefly")
-        for methods, label, changes in (
-            (PLAIN, "{method}", {}),
-            *((PAIR, f"{{method}}, KL {value:g}", {"kl_coefficient": value}) for value in NEARBY_KLS),
-            (PAIR, "{method}, other configurations", {"configurations_per_iteration": 1}),
-            (("reinforce",), "{method}, other configurations", {"configurations_per_iteration": 8}),
-        )
+        for methods, label, changes in _NEARBY
     ),
     GRID_READINGS,
     results="rates",

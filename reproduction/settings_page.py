@@ -10,9 +10,15 @@ from reproduction import search
 from reproduction.equal_success import STRATEGIES
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plan import Plan, key_of
-from reproduction.plans import BONUSES, CHECKS, METHOD_NAMES, PAIR, RATE, RATES, SEARCH, TASKS
-from reproduction.suited import Tried, shown_score, tried_table
-from reproduction.words import bare, folded, footer, gap, number, percent, provenance, short_settings
+from reproduction.plans import BONUSES, CHECKS, METHOD_NAMES, NEARBY, NEARBY_KLS, PAIR, RATE, RATES, SEARCH, TASKS
+from reproduction.suited import NOISE, Tried, score_of_line, shown_score, tried_table
+from reproduction.words import bare, folded, footer, gap, joined, number, percent, provenance, short_settings
+
+NEARBY_COLUMNS = {  # by the end of a row's label
+    "": "as taken",
+    **{f", KL {value:g}": f"KL {value:g}" for value in NEARBY_KLS},
+    ", other configurations": "1 configuration (REINFORCE: 8)",
+}
 
 
 def settings_blocks(stored: Stored, again: Mapping[str, str]) -> dict[str, str]:
@@ -20,6 +26,7 @@ def settings_blocks(stored: Stored, again: Mapping[str, str]) -> dict[str, str]:
     return {
         "search": _search_block(stored, again["search"]),
         "rates": _tried_block(stored, RATES, stored.rates, "rate", again["rates"]),
+        "nearby": _nearby_block(stored, again["nearby"]),
         "checks": _checks_block(stored, again["checks"]),
         "bonuses": _tried_block(stored, BONUSES, stored.bonuses, "λ", again["bonuses"]),
     }
@@ -73,6 +80,27 @@ def _tried_block(stored: Stored, plan: Plan, tried: Callable[[str], Sequence[Tri
     if not records:
         return f"Not run yet: `{command}`."
     return "\n\n".join([bare(tried_table(by_task, METHOD_NAMES, what)), provenance(command, records)])
+
+
+def _nearby_block(stored: Stored, command: str) -> str:
+    """Other KL coefficients and configurations around what these tasks take, and whether any is better."""
+    rows, better, records = [], [], []
+    for task in NEARBY.tasks(stored.scale):
+        lines = stored.lines(NEARBY, task)
+        records += [record for line in lines for record in line.records]
+        for own in (line for line in lines if line.label == line.method):
+            ends = {line.label.removeprefix(own.method): line for line in lines if line.method == own.method}
+            scores = {end: score_of_line(line) for end, line in ends.items()}
+            name = f"{title_of(task, TASKS)}, {METHOD_NAMES[own.method]}"
+            rows.append((name, *(shown_score(scores.get(end)) for end in NEARBY_COLUMNS)))
+            best, taken = max((score for score in scores.values() if score is not None), default=None), scores[""]
+            if best is not None and taken is not None and best - taken > NOISE:
+                better.append(name)
+    if not records:
+        return f"Not run yet: `{command}`."
+    told = f"Better than what was taken by more than {NOISE:g}: {joined(better) or 'none'}."
+    columns = ("task, method", *NEARBY_COLUMNS.values())
+    return "\n\n".join([bare(Table("", "", columns, tuple(rows))), told, provenance(command, records)])
 
 
 def _checks_block(stored: Stored, command: str) -> str:

@@ -52,7 +52,7 @@ def tried(lines: Sequence[Line], factors: Mapping[str, float], margin: float = 0
     return [
         Tried(
             method,
-            {factors[line.label.removeprefix(method)]: _score(line) for line in lines if line.method == method},
+            {factors[line.label.removeprefix(method)]: score_of_line(line) for line in lines if line.method == method},
             margin,
         )
         for method in dict.fromkeys(line.method for line in lines)
@@ -87,7 +87,8 @@ def tried_table(by_task: Mapping[str, Sequence[Tried]], names: Mapping[str, str]
     return Table("", "Success + coverage, as in the search; one run each.", columns, rows)
 
 
-def _score(line: Line) -> float | None:
+def score_of_line(line: Line) -> float | None:
+    """The score of its one run; None before it was run, −1 if it diverged."""
     if line.diverged:
         return -1.0
     return score_of(line.records[0]) if line.records else None

@@ -89,7 +89,10 @@ def test_what_cannot_be_done_costs_one_line(tmp_path, monkeypatch, capsys):
     assert main(["study", "--only", "windows"]) == 2
     assert "only has 'windows'; choose from reference" in capsys.readouterr().err
     assert main(["table1"]) == 2
-    assert "what has 'table1'; choose from search, rates, bonuses, tables, checks, study" in capsys.readouterr().err
+    assert (
+        "what has 'table1'; choose from search, rates, bonuses, nearby, tables, checks, study"
+        in capsys.readouterr().err
+    )
     assert main(["study", "--tasks", "pickup"]) == 2
     assert main(["search", "--tasks", "pickup"]) == 2
     assert main(["all", "--tasks", "goto"]) == 2

@@ -8,7 +8,7 @@ from reproduction.__main__ import Arguments, reproduce
 from reproduction.lines import Stored
 from reproduction.page import results_blocks
 from reproduction.plan import expand
-from reproduction.plans import BONUSES, CREDIT, FULL, RATES, SCREENING, STAND_IN, TABLES
+from reproduction.plans import BONUSES, CREDIT, FULL, NEARBY, RATES, SCREENING, STAND_IN, TABLES
 from reproduction.suited import NOISE, Tried, with_bonuses, with_rates
 
 from polychromic.errors import UserError
@@ -115,3 +115,21 @@ def test_a_task_takes_the_weight_of_ucb_that_suits_it(tmp_path):
     table = results_blocks(stored, {})["bonuses"]
     assert "| Pickup, PPO + UCB | 1.300 | 1.350 | 1.600 | × 0.1 |" in table
     assert "| Pickup, Poly-PPO + UCB | 1.300 | 1.350 | 1.300 | × 1 |" in table
+
+
+def test_something_better_nearby_is_named(tmp_path):
+    stored = Stored(tmp_path, FULL)
+    stored.search.notes["chosen"] = {"goto": STAND_IN}
+    assert results_blocks(stored, {})["nearby"] == "Not run yet: `python -m reproduction nearby`."
+    planned = expand(NEARBY, FULL, stored.chosen, ("pickup",))
+    for one in planned:
+        better = NOISE / 2 if one.label == "ppo, KL 0.05" else 0.0
+        stored.files["rates"].add([learned(one.cell, 0.4 + better)])
+    block = results_blocks(stored, {})["nearby"]
+    assert "| Pickup, PPO | 1.300 | 1.300 | 1.350 | 1.300 | 1.300 |" in block
+    assert "| Pickup, REINFORCE | 1.300 | – | – | – | 1.300 |" in block
+    assert "by more than 0.1: none." in block
+    for one in planned:
+        if one.label == "reinforce, other configurations":
+            stored.files["rates"].add([learned(one.cell, 0.4 + 2 * NOISE)])
+    assert "by more than 0.1: Pickup, REINFORCE." in results_blocks(stored, {})["nearby"]
