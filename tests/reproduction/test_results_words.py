@@ -166,8 +166,7 @@ def test_what_the_other_learning_rate_on_pickup_gives(stored):
     assert f"gives {success:.1f} % success and {perturbed:.1f} % from perturbed starts" in PAGE
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert (
-        f"Pickup with [another learning rate](docs/results-method.md#settings): {success:.1f} and {perturbed:.1f}"
-        in readme
+        f"On Pickup [another rate](docs/results-method.md#settings) gives {success:.1f} and {perturbed:.1f}" in readme
     )
     assert difference(other, lines["ppo"], "success").high < 0  # PPO stays ahead
     [tried] = [one for one in stored.rates("pickup") if one.method == "poly-ppo"]
