@@ -23,7 +23,7 @@ from reproduction.equal_success import STRATEGIES
 from reproduction.intervals import Interval, Records, curve_of, difference, metric_of, student, table_of
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plans import CONVERGENCE, TABLES, TASKS
-from reproduction.words import bare, footer, in_units, joined, number, percent, points
+from reproduction.words import bare, footer, in_units, joined, number, percent, points, signed
 
 LITTLE = 0.02  # the largest rise over the last quarter that counts as flat
 MARGIN = 0.05  # a smaller fall is no collapse
@@ -90,8 +90,7 @@ def collapse(lines: Sequence[Line], base: Line | None) -> str:
     gaps = {where: gap for where, gap in found.items() if gap is not None}
     told = joined([f"{points(gap)} {where}" for where, gap in gaps.items()])
     last = ppo.records[0]["iterations"]
-    rises = [points(rise(line.records)).split(" ")[0] for line in lines]
-    moves = [f"{line_name(line)} {movement(line.records)} ({up})" for line, up in zip(lines, rises, strict=True)]
+    moves = [f"{line_name(line)} {movement(line.records)} ({signed(100 * rise(line.records).mean)})" for line in lines]
     return (
         f"**{_judged(gaps)}** In the last quarter of {last:,} iterations PPO minus the pretrained policy is, in "
         f"points, {told}. Success over that quarter: {', '.join(moves)}."

@@ -13,7 +13,7 @@ from reproduction.equal_success import STRATEGIES, AtEqualSuccess, at_equal_succ
 from reproduction.intervals import Interval, difference, ratio_at_the_end
 from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plans import CREDIT, SCREENING, TASKS
-from reproduction.words import SEEDS, bare, footer, joined, points, provenance, short_settings
+from reproduction.words import SEEDS, bare, footer, joined, points, provenance, short_settings, signed
 
 MORE = 1.25  # times PPO's distinct successful strategies
 EARNED, NOT_RESOLVED, MISSED = "earned", "not resolved", "missed"
@@ -200,8 +200,8 @@ def screening_block(stored: Stored, command: str) -> str:
         (
             _named(by_task, one.label),
             f"{one.strategies:.2f}" if one.strategies else NOTHING,
-            f"{100 * one.pass_at_8:+.1f}".replace("-", "−") if one.strategies else NOTHING,
-            f"{100 * one.success:+.1f}".replace("-", "−"),
+            signed(100 * one.pass_at_8) if one.strategies else NOTHING,
+            signed(100 * one.success),
             "yes" if one.label in chosen else "",
         )
         for one in known

@@ -153,7 +153,7 @@ class Chosen:
     def of_task(self, task: str, *, as_searched: bool = False) -> dict[str, Settings]:
         """Settings by method; a task without its own search uses those of the task that it names.
 
-        as_searched: without the learning rates that were found for such a task.
+        as_searched: without what was found for such a task.
         """
         like = self.tasks[task].settings_of if task in self.tasks else ""
         searched = {**self.settings.get(like, {}), **self.settings.get(task, {})}

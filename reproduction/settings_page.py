@@ -12,7 +12,7 @@ from reproduction.lines import Line, Stored, line_name, title_of
 from reproduction.plan import Plan, key_of
 from reproduction.plans import BONUSES, CHECKS, METHOD_NAMES, NEARBY, NEARBY_KLS, PAIR, RATE, RATES, SEARCH, TASKS
 from reproduction.suited import NOISE, Tried, score_of_line, shown_score, tried_table
-from reproduction.words import bare, folded, footer, gap, joined, number, percent, provenance, short_settings
+from reproduction.words import bare, bold, folded, footer, gap, joined, number, percent, provenance, short_settings
 
 NEARBY_COLUMNS = {  # by the end of a row's label
     "": "as taken",
@@ -50,7 +50,7 @@ def _search_block(stored: Stored, command: str) -> str:
                 trial.stage,
                 short_settings(trial.settings),
                 *metrics,
-                f"**{score}**" if trial.wins else score,
+                bold(score, trial.wins),
             )
         )
     waiting = sum(trial.score is None for _, trial in trials)

@@ -39,7 +39,7 @@ from reproduction.plans import (
     TRIANGLE_VINES,
 )
 from reproduction.triangles import at_temperature
-from reproduction.words import SEEDS, SMALLEST, bare, in_units, joined, points
+from reproduction.words import SEEDS, SMALLEST, bare, in_units, joined, points, signed
 
 CONFIRMED, CONTRADICTED, NOT_RESOLVED, NOT_RUN = "confirmed", "contradicted", "not resolved", "not run yet"
 DIRECTION, MIXED = "direction confirmed", "mixed"
@@ -268,7 +268,7 @@ def _paper_text(gaps: Sequence[float], claim: Claim) -> str:
         return NOTHING
     if claim.somewhere:
         return _counted_sides([int(np.sign(gap)) for gap in gaps])
-    return f"{np.mean(gaps):+.1f}".replace("-", "−")
+    return signed(float(np.mean(gaps)))
 
 
 def _counted_sides(sides: Sequence[int]) -> str:
@@ -319,7 +319,7 @@ def _of_triangles(claim: TriangleClaim, stored: Stored) -> Verdict:
     parts = [f"with sets of 64 {shown(TRIANGLE_SETS)}" if TRIANGLE_SETS in values else ""]
     if claim.against == PRETRAINED:
         best = max(lines[PRETRAINED].records[0]["points"], key=lambda point: point[claim.metric])
-        more = in_units(between_seeds(np.array([best[claim.metric]]), theirs), claim.scale, claim.digits).split(" ")[0]
+        more = signed(claim.scale * (best[claim.metric] - float(theirs.mean())), claim.digits)
         parts.append(f"the pretrained policy at temperature {best['temperature']:g} {more}")
     return Verdict(claim.text, claim.paper, shown(TRIANGLE_VINES), verdict, _sentence(parts))
 

@@ -64,10 +64,14 @@ def bold(text: str, resolved: bool) -> str:
     return f"**{text}**" if resolved else text
 
 
+def signed(value: float, digits: int = 1) -> str:
+    """A number with its sign, with a minus sign that is one."""
+    return f"{round(float(value), digits) + 0.0:+.{digits}f}".replace("-", "−")  # + 0.0: no -0.0
+
+
 def in_units(difference: Interval, scale: float, digits: int) -> str:
-    """A difference with its interval, times a scale; with a minus sign that is one."""
-    shown = [f"{round(scale * float(part), digits) + 0.0:+.{digits}f}" for part in difference]  # + 0.0: no -0.0
-    mean, low, high = (part.replace("-", "−") for part in shown)
+    """A difference with its interval, times a scale."""
+    mean, low, high = (signed(scale * part, digits) for part in difference)
     return f"{mean} [{low}, {high}]"
 
 
